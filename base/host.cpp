@@ -1,0 +1,127 @@
+#include "base/host.h"
+
+#include <sched.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace nqd {
+namespace {
+
+// One "Key:   123 kB" line of /proc/meminfo, in bytes.
+std::uint64_t meminfo_bytes(const std::string& key) {
+  std::ifstream file("/proc/meminfo");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(key + ":")) continue;
+    std::istringstream fields(line.substr(key.size() + 1));
+    std::uint64_t kib = 0;
+    fields >> kib;
+    return kib * 1024;
+  }
+  return 0;
+}
+
+std::string cpu_model() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const auto colon = line.find(':');
+    if (line.starts_with("model name") && colon != std::string::npos) {
+      return line.substr(std::min(colon + 2, line.size()));
+    }
+  }
+  return {};
+}
+
+std::string first_line(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+// This process's group in a hierarchy: the v2 line is "0::/path", a v1 line "4:memory:/path".
+std::string cgroup_path(const std::string& controller) {
+  std::ifstream file("/proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {
+    const auto second = line.rfind(':');
+    const auto first = line.find(':');
+    if (first == std::string::npos || second == first) continue;
+    if (line.substr(first + 1, second - first - 1) == controller) return line.substr(second + 1);
+  }
+  return {};
+}
+
+// The tightest numeric value of `leaf` from the group up to the mount: a parent's limit binds too.
+std::optional<std::uint64_t> tightest_limit(const std::filesystem::path& mount, std::string group,
+                                            const std::string& leaf) {
+  std::optional<std::uint64_t> limit;
+  for (;;) {
+    const std::string text = first_line(mount / std::filesystem::path(group).relative_path() / leaf);
+    const std::uint64_t value = text.empty() || text == "max" ? 0 : std::strtoull(text.c_str(), nullptr, 10);
+    // v1 writes "no limit" as a number near 2^63.
+    if (value > 0 && value < (1ull << 60)) limit = std::min(limit.value_or(value), value);
+    if (group.empty() || group == "/") return limit;
+    group = std::filesystem::path(group).parent_path().string();
+  }
+}
+
+std::optional<std::uint64_t> cgroup_memory_limit() {
+  if (auto v2 = tightest_limit("/sys/fs/cgroup", cgroup_path(""), "memory.max")) return v2;
+  return tightest_limit("/sys/fs/cgroup/memory", cgroup_path("memory"), "memory.limit_in_bytes");
+}
+
+// CPUs that the cgroup's quota allows, rounded up; 0 = no quota.
+int cgroup_cpus() {
+  std::istringstream v2(first_line(
+      std::filesystem::path("/sys/fs/cgroup") /
+      std::filesystem::path(cgroup_path("")).relative_path() / "cpu.max"));
+  std::string quota;
+  double period = 0;
+  if (!(v2 >> quota >> period) || quota == "max" || period <= 0) return 0;
+  return static_cast<int>(std::ceil(std::strtod(quota.c_str(), nullptr) / period));
+}
+
+int affinity_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return 0;
+  return CPU_COUNT(&set);
+}
+
+}  // namespace
+
+HostInfo read_host_info() {
+  HostInfo info;
+  utsname names{};
+  if (::uname(&names) == 0) {
+    info.hostname = names.nodename;
+    info.kernel = std::string(names.sysname) + " " + names.release;
+  }
+  info.cpu_model = cpu_model();
+  info.online_cpus = static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
+  info.usable_cpus = affinity_cpus() > 0 ? affinity_cpus() : info.online_cpus;
+  if (const int quota = cgroup_cpus(); quota > 0) info.usable_cpus = std::min(info.usable_cpus, quota);
+  info.usable_cpus = std::max(info.usable_cpus, 1);
+  info.memory_total_bytes = meminfo_bytes("MemTotal");
+  info.memory_available_bytes = meminfo_bytes("MemAvailable");
+  info.cgroup_memory_bytes = cgroup_memory_limit();
+  std::istringstream(first_line("/proc/loadavg")) >> info.load_1min;
+  return info;
+}
+
+std::uint64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t size = 0;
+  std::uint64_t resident = 0;
+  if (!(file >> size >> resident)) return 0;
+  return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace nqd

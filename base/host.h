@@ -1,0 +1,34 @@
+// What this process may use of its host: name, cores, memory.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace nqd {
+
+struct HostInfo {
+  std::string hostname;
+  std::string kernel;     // "Linux 6.1.0-18-amd64"
+  std::string cpu_model;  // "AMD EPYC 7763 64-Core Processor", or empty when unknown
+  int online_cpus = 0;
+  int usable_cpus = 0;  // affinity mask and cgroup quota applied, at least 1
+  std::uint64_t memory_total_bytes = 0;
+  std::uint64_t memory_available_bytes = 0;  // MemAvailable
+  // The cgroup's limit (v2 memory.max or v1 limit_in_bytes, nearest ancestor), when there is one.
+  std::optional<std::uint64_t> cgroup_memory_bytes;
+  double load_1min = 0;
+
+  // What a job on this host may allocate: the cgroup's limit where there is one, else MemTotal.
+  std::uint64_t memory_limit_bytes() const {
+    return cgroup_memory_bytes ? *cgroup_memory_bytes : memory_total_bytes;
+  }
+};
+
+// Reads /proc and /sys; an unreadable entry leaves its field at the default.
+HostInfo read_host_info();
+
+// Resident set of this process now, in bytes (/proc/self/statm); 0 when unreadable.
+std::uint64_t resident_bytes();
+
+}  // namespace nqd

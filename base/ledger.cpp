@@ -1,0 +1,101 @@
+#include "base/ledger.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <utility>
+
+namespace nqd {
+
+std::string_view name(MemoryTag tag) {
+  switch (tag) {
+    case MemoryTag::kWeights: return "weights";
+    case MemoryTag::kGradients: return "gradients";
+    case MemoryTag::kMaster: return "master";
+    case MemoryTag::kMoments: return "moments";
+    case MemoryTag::kEma: return "ema";
+    case MemoryTag::kGatheredUnits: return "gathered_units";
+    case MemoryTag::kActivations: return "activations";
+    case MemoryTag::kActivationGradients: return "activation_gradients";
+    case MemoryTag::kLogits: return "logits";
+    case MemoryTag::kWorkspace: return "workspace";
+    case MemoryTag::kCommunication: return "communication";
+    case MemoryTag::kData: return "data";
+    case MemoryTag::kCount: break;
+  }
+  return "?";
+}
+
+void MemoryLedger::add(MemoryTag tag, std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  const auto i = static_cast<std::size_t>(tag);
+  current_[i] += bytes;
+  peak_[i] = std::max(peak_[i], current_[i]);
+  total_ += bytes;
+  peak_total_ = std::max(peak_total_, total_);
+}
+
+void MemoryLedger::remove(MemoryTag tag, std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  current_[static_cast<std::size_t>(tag)] -= bytes;
+  total_ -= bytes;
+}
+
+std::uint64_t MemoryLedger::current_bytes(MemoryTag tag) const {
+  const std::lock_guard lock(mutex_);
+  return current_[static_cast<std::size_t>(tag)];
+}
+
+std::uint64_t MemoryLedger::peak_bytes(MemoryTag tag) const {
+  const std::lock_guard lock(mutex_);
+  return peak_[static_cast<std::size_t>(tag)];
+}
+
+std::uint64_t MemoryLedger::current_total_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return total_;
+}
+
+std::uint64_t MemoryLedger::peak_total_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return peak_total_;
+}
+
+Buffer::Buffer(MemoryLedger* ledger, MemoryTag tag, std::size_t bytes)
+    : ledger_(ledger), tag_(tag), size_(bytes) {
+  constexpr std::size_t kAlignment = 64;
+  const std::size_t rounded = std::max(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+  data_ = static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded));
+  if (data_ == nullptr) throw std::bad_alloc();
+  std::memset(data_, 0, rounded);
+  if (ledger_ != nullptr) ledger_->add(tag_, size_);
+}
+
+Buffer::~Buffer() { release(); }
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : ledger_(std::exchange(other.ledger_, nullptr)),
+      tag_(other.tag_),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  if (this != &other) {
+    release();
+    ledger_ = std::exchange(other.ledger_, nullptr);
+    tag_ = other.tag_;
+    data_ = std::exchange(other.data_, nullptr);
+    size_ = std::exchange(other.size_, 0);
+  }
+  return *this;
+}
+
+void Buffer::release() {
+  if (data_ == nullptr) return;
+  std::free(data_);
+  if (ledger_ != nullptr) ledger_->remove(tag_, size_);
+  data_ = nullptr;
+}
+
+}  // namespace nqd

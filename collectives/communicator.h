@@ -1,0 +1,145 @@
+// The one interface through which ranks exchange data. Backends: local (ranks are threads of one
+// process) and mpi. Every call marked "collective" must be made by all ranks of the communicator in
+// the same order with the same count, type and operator.
+//
+// Failure: when a rank of the world is lost, stops answering until the deadline, or fails, every
+// pending and later call of the others throws PeerLostError or TimeoutError (both exit code 4);
+// nobody waits for ever.
+//
+// Thread safety: one thread at a time may call into one communicator. Asynchronous operations run in
+// issue order on the communicator's own worker; the caller must not touch the buffers until wait().
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/ledger.h"
+#include "collectives/types.h"
+
+namespace nqd::collectives {
+
+// A rank died or reported a failure. NQD4001.
+class PeerLostError : public Error {
+ public:
+  PeerLostError(int lost_rank, std::string host, const std::string& message);
+  int lost_rank() const { return lost_rank_; }  // rank in the world
+  const std::string& host() const { return host_; }
+
+ private:
+  int lost_rank_;
+  std::string host_;
+};
+
+// A wait passed its deadline; `waiting_for` are the world ranks that did not arrive, and `host` the
+// host of the first. NQD4002.
+class TimeoutError : public Error {
+ public:
+  TimeoutError(std::vector<int> waiting_for, std::string host, const std::string& message);
+  const std::vector<int>& waiting_for() const { return waiting_for_; }
+  const std::string& host() const { return host_; }
+
+ private:
+  std::vector<int> waiting_for_;
+  std::string host_;
+};
+
+// What this rank sent, counted inside the transport's send, by group and collective.
+struct TrafficCount {
+  std::uint64_t calls = 0;
+  std::uint64_t messages = 0;
+  std::uint64_t bytes_sent = 0;
+};
+struct TrafficKey {
+  std::string group;  // "world", "dp", …
+  Collective collective;
+  auto operator<=>(const TrafficKey&) const = default;
+};
+using Traffic = std::map<TrafficKey, TrafficCount>;
+
+// A handle to an asynchronous operation. Movable; destroying it without wait() waits and drops the
+// error (an abandoned handle never leaves a buffer in flight).
+class Work {
+ public:
+  struct State;  // the worker's record of one operation
+  Work();
+  explicit Work(std::shared_ptr<State> state);
+  ~Work();
+  Work(Work&&) noexcept;
+  Work& operator=(Work&&) noexcept;
+
+  // Returns when the operation is complete; rethrows its error. Idempotent.
+  void wait();
+  // Seconds the operation itself ran (excluding its time in the queue). Call after wait().
+  double elapsed_s() const;
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual const std::string& group() const = 0;      // "world" or the name given to split
+  virtual std::string_view backend() const = 0;      // "local" or "mpi"
+  virtual const std::string& host(int rank) const = 0;  // host name of a rank of this group
+  virtual int world_rank(int rank) const = 0;
+
+  // Collective. out = reduction of every rank's `in`, elementwise. `in` and `out` are the same span
+  // (in place) or do not overlap; equal sizes, a multiple of the element size. Any count, also 0.
+  // kAvg on integer types throws Error (kUsage). bfloat16 accumulates pairwise in float32 and rounds
+  // at every hop.
+  virtual void all_reduce(std::span<const std::byte> in, std::span<std::byte> out, DType type,
+                          ReduceOp op, Algorithm algorithm = Algorithm::kAuto) = 0;
+  // Collective. Every rank gives chunk_of(total, size, rank) elements; out receives all of them.
+  virtual void all_gather(std::span<const std::byte> in, std::span<std::byte> out, DType type) = 0;
+  // Collective. in holds the full vector; out receives this rank's chunk of the reduction.
+  virtual void reduce_scatter(std::span<const std::byte> in, std::span<std::byte> out, DType type,
+                              ReduceOp op) = 0;
+  // Collective. data of `root` overwrites data of the others.
+  virtual void broadcast(std::span<std::byte> data, int root) = 0;
+  // Collective.
+  virtual void barrier() = 0;
+  // Blocking point to point; sizes must agree (else Error kFault at the receiver).
+  virtual void send(std::span<const std::byte> data, int to) = 0;
+  virtual void receive(std::span<std::byte> data, int from) = 0;
+
+  // Collective, in place. Returns at once; operations of one communicator run in issue order.
+  virtual Work all_reduce_async(std::span<std::byte> data, DType type, ReduceOp op,
+                                Algorithm algorithm = Algorithm::kAuto) = 0;
+
+  // Collective. Ranks of equal color form a new communicator ordered by (key, rank); color < 0
+  // returns null. `group` names its traffic.
+  virtual std::unique_ptr<Communicator> split(int color, int key, const std::string& group) = 0;
+
+  // Counts of this rank since the last reset, this communicator alone (not its splits).
+  virtual Traffic traffic() const = 0;
+  virtual void reset_traffic() = 0;
+  // Where scratch buffers are counted (tag kCommunication); null (the default) counts nowhere.
+  virtual void set_ledger(MemoryLedger* ledger) = 0;
+  // How long any one wait may take. Default 60 s.
+  virtual void set_deadline(std::chrono::milliseconds deadline) = 0;
+};
+
+// Typed views for callers that hold floats.
+template <typename T>
+std::span<const std::byte> bytes_of(std::span<const T> values) {
+  return std::as_bytes(values);
+}
+template <typename T>
+std::span<std::byte> writable_bytes_of(std::span<T> values) {
+  return std::as_writable_bytes(values);
+}
+
+}  // namespace nqd::collectives

@@ -1,0 +1,45 @@
+// The words of the collectives layer, without any backend.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace nqd::collectives {
+
+enum class Collective : std::uint8_t {
+  kAllReduce,
+  kAllGather,
+  kReduceScatter,
+  kBroadcast,
+  kBarrier,
+  kSendRecv,
+};
+
+enum class ReduceOp : std::uint8_t { kSum, kAvg, kMin, kMax, kProd };
+
+// kAuto lets the implementation choose; kLibrary is the backend's own collective (MPI_Allreduce),
+// whose traffic nqd cannot count.
+enum class Algorithm : std::uint8_t { kAuto, kRing, kTree, kLibrary };
+
+std::string_view name(Collective collective);  // "all_reduce", …
+std::string_view name(ReduceOp op);            // "sum", …
+std::string_view name(Algorithm algorithm);    // "auto", "ring", "tree", "library"
+std::optional<Collective> parse_collective(std::string_view text);
+std::optional<ReduceOp> parse_reduce_op(std::string_view text);
+std::optional<Algorithm> parse_algorithm(std::string_view text);
+
+// The part of `count` elements that index `i` of `n` owns: the first `count % n` parts are one
+// element longer. Every ring algorithm, its cost function and every shard use this one partition.
+struct Chunk {
+  std::size_t begin = 0;
+  std::size_t count = 0;
+};
+constexpr Chunk chunk_of(std::size_t count, std::size_t n, std::size_t i) {
+  const std::size_t base = count / n;
+  const std::size_t longer = count % n;
+  return {i * base + (i < longer ? i : longer), base + (i < longer ? 1 : 0)};
+}
+
+}  // namespace nqd::collectives

@@ -1,0 +1,58 @@
+// Starting the ranks of a job: as threads of this process, or as the processes that mpirun started.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collectives/communicator.h"
+
+namespace nqd::collectives {
+
+struct WorldOptions {
+  // Ranks asked for. Empty: the launcher's world size, or 1 without a launcher.
+  std::optional<int> ranks;
+  std::chrono::milliseconds deadline{60'000};
+};
+
+// What the launcher said about this process before MPI is asked, with the variable it came from.
+struct LaunchIdentity {
+  std::string launcher = "none";  // "none", "openmpi", "mpich", "slurm", "torchrun"
+  int rank = 0;
+  int world_size = 1;
+  int local_rank = 0;
+  int local_size = 1;
+  std::string rank_source;  // environment variable, or empty
+};
+// Reads the environment only. Throws Error (kEnvironment, NQD3004) when two launchers disagree.
+LaunchIdentity read_launch_identity();
+
+// The backends of this build with why one is missing: {"local", true, ""}, {"mpi", false, "built
+// with NQD_WITH_MPI=OFF"}.
+struct BackendStatus {
+  std::string name;
+  bool available = false;
+  std::string detail;  // the library's version string, or the reason
+};
+std::vector<BackendStatus> backend_status();
+
+// Runs `body` once per rank that lives in this process: under mpirun (world > 1 or launcher present)
+// one call on the calling thread with the MPI world; otherwise `ranks` threads with the local
+// backend. Returns after every local rank's body returned.
+//
+// Throws Error (kEnvironment, NQD3001) when options.ranks differs from the launcher's world size;
+// NQD3003 when a launcher is present but this build has no MPI. The first failure of a body is
+// rethrown after all local ranks ended, the root cause before the PeerLostErrors that it caused.
+void run_world(const WorldOptions& options, const std::function<void(Communicator&)>& body);
+
+// The local backend alone: what unit tests use.
+void run_threads(int ranks, const WorldOptions& options,
+                 const std::function<void(Communicator&)>& body);
+
+// After a failed run: ends this process with `code` without waiting for peers (MPI_Finalize would).
+// Only cli/main.cpp calls it.
+[[noreturn]] void abort_process(int code);
+
+}  // namespace nqd::collectives

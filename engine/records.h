@@ -1,0 +1,76 @@
+// What a training run measured: plain records that reports/ writes as evidence.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collectives/communicator.h"
+
+namespace nqd::engine {
+
+struct StepRecord {
+  std::int64_t step = 0;  // 1-based
+  double loss = 0;        // mean over the global batch's tokens, before the update
+  std::int64_t tokens = 0;
+  double step_s = 0;      // maximum over ranks
+  double grad_norm = 0;   // before clipping
+  double lr = 0;
+  double exposed_communication_s = 0;  // rank 0: time waiting for buckets after backward ended
+};
+
+struct EvalRecord {
+  std::int64_t step = 0;  // after this many steps; 0 = before training
+  double loss = 0;        // mean over the held-out tokens seen
+  std::int64_t tokens = 0;
+};
+
+// One line of the audit. Bytes rows have unit "bytes", time rows "s". `exact` rows must have
+// ratio 1. A ratio of nothing (predicted and measured both 0) is 1.
+struct AuditRow {
+  std::string category;  // "weights", "dp.all_reduce", "step_time", "resident_growth", …
+  std::string kind;      // "persistent", "transient", "communicated", "time", "witness"
+  std::string unit;      // "bytes", "s"
+  double predicted = 0;
+  double measured = 0;
+  double ratio = 1;  // measured ÷ predicted
+  bool exact = false;
+  bool ok = true;
+  std::string note;  // what the measurement is, where it came from
+};
+
+struct RankIdentity {
+  int rank = 0;
+  std::string host;
+  std::int64_t pid = 0;
+  std::string device = "cpu";
+  std::string launcher;
+};
+
+struct FaultRecord {
+  std::string code;
+  std::string message;
+  int lost_rank = -1;
+  std::string lost_host;
+  std::int64_t at_step = 0;
+  double detected_s = 0;  // since the run began
+};
+
+struct TrainResult {
+  std::vector<StepRecord> steps;
+  std::vector<EvalRecord> evals;
+  std::vector<AuditRow> audit;
+  bool audit_ok = true;
+  double tokens_per_s = 0;  // median over steps after the first
+  double mfu = 0;           // 0 = peak unknown
+  std::int64_t parameters = 0;
+  std::string weights_sha256;  // of the final weights of rank 0, for bitwise comparison
+  std::string gemm_library;
+  std::string gemm_core;
+  std::string backend;  // "local", "mpi"
+  std::vector<RankIdentity> ranks;
+  std::optional<FaultRecord> fault;
+};
+
+}  // namespace nqd::engine

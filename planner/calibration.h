@@ -1,0 +1,39 @@
+// Measured samples to planner constants: a piecewise α–β curve and compute rates.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "planner/spec.h"
+
+namespace nqd::planner {
+
+struct SamplePoint {
+  double bytes = 0;
+  double seconds = 0;  // p50
+};
+
+// Least squares on relative error of seconds = α + β·bytes, in as many pieces (at most `max_pieces`)
+// as lower the worst relative residual by a worthwhile amount; a break lies on a measured point and
+// both pieces meet it. α and β are never negative. Residuals of all points are in
+// max_residual_fraction. Throws Error (kUsage, NQD2201) for fewer than two distinct sizes.
+CalibratedCurve fit_curve(std::vector<SamplePoint> points, int max_pieces = 3);
+
+// Seconds of one call; `extrapolated` is set when bytes lies outside the measured range (the nearest
+// piece is used: callers must say so).
+double curve_time_s(const CalibratedCurve& curve, double bytes, bool* extrapolated);
+
+struct Calibration {
+  std::vector<CalibratedCurve> curves;
+  double gemm_flops = 0;                    // FLOP/s of one rank; 0 = not measured
+  double memory_bandwidth_bytes_per_s = 0;  // 0 = not measured
+  std::string source;                       // "runs/q/bench.json, 2026-11-29T14:00:00Z, host h"
+};
+
+// The cluster file text (YAML) that `--cluster FILE` and `cluster: {calibration: FILE}` read.
+std::string calibration_yaml(const Calibration& calibration);
+// Reads it back. Throws Error (kUsage, NQD1011) with the place.
+Calibration read_calibration(const std::string& path);
+
+}  // namespace nqd::planner

@@ -1,0 +1,71 @@
+// The planner's answer for one config.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/diagnostic.h"
+#include "planner/spec.h"
+
+namespace nqd::planner {
+
+// Bytes of one rank of a stage by category. Keys are the names of base/ledger.h's tags ("weights",
+// "gradients", "master", "moments", "ema", "gathered_units", "activations",
+// "activation_gradients", "logits", "workspace", "communication", "data").
+struct StageMemory {
+  std::int64_t stage = 0;
+  std::map<std::string, double> categories;
+  double persistent_bytes = 0;
+  double transient_bytes = 0;
+  double total_bytes = 0;
+};
+
+struct MemoryPlan {
+  std::vector<StageMemory> stages;
+  double worst_total_bytes = 0;
+  double limit_bytes = 0;  // 0 = unknown
+  bool fits = true;        // true when the limit is unknown
+};
+
+// Traffic of one optimizer step.
+struct GroupTraffic {
+  std::string group;       // "dp", "tp", "pp"
+  std::string collective;  // "all_reduce", …
+  std::string algorithm;   // "ring"
+  double calls = 0;
+  double bytes_sent_per_rank = 0;  // the maximum over ranks, one step
+  double time_s = 0;
+  double exposed_s = 0;  // not hidden behind compute
+};
+
+struct PipelinePlan {
+  std::int64_t micro_batches = 1;
+  double bubble_fraction = 0;  // (p−1)/(m+p−1); interleaved (p−1)/(v·m+p−1)
+};
+
+struct TimePlan {
+  double compute_s = 0;
+  double exposed_communication_s = 0;
+  double bubble_s = 0;
+  double optimizer_s = 0;
+  double step_s = 0;  // 0 = the cluster's rates are unknown
+  double tokens_per_s = 0;
+};
+
+struct Plan {
+  Config config;
+  std::vector<Diagnostic> diagnostics;  // warnings and rule violations, in order
+  bool valid = true;                    // no errors among them (fit included)
+  double parameters = 0;
+  MemoryPlan memory;
+  std::vector<GroupTraffic> communication;
+  PipelinePlan pipeline;
+  TimePlan time;
+  double mfu = 0;  // never counts recomputed work; 0 = unknown
+  double hfu = 0;
+  std::string recommendation;  // what to use instead, or why this is right
+};
+
+}  // namespace nqd::planner

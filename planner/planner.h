@@ -1,0 +1,27 @@
+// Pure arithmetic: no MPI, GPU, network, YAML or JSON.
+#pragma once
+
+#include <vector>
+
+#include "base/diagnostic.h"
+#include "planner/plan.h"
+#include "planner/spec.h"
+
+namespace nqd::planner {
+
+// Persistent bytes of one rank, Φ parameters in all, mixed-precision Adam (2+2+4+4+4 bytes).
+// ddp 16Φ; zero1 4Φ+12Φ/N; zero2 2Φ+14Φ/N; zero3 16Φ/N (gathered units are transient).
+double state_bytes_per_rank(double parameters, Engine engine, double ranks);
+
+// (p−1)/(m+p−1).
+double bubble_fraction(std::int64_t stages, std::int64_t micro_batches);
+
+// The mesh rules (NQD12xx) on resolved values. Places come from `locate` in planner/config/; here a
+// diagnostic carries its dotted path only. All violations, in the order of the rules.
+std::vector<Diagnostic> check_mesh(const Config& config);
+
+// The whole answer: rules, memory by stage, communication by group, bubble, time, verdict,
+// recommendation. Never throws for a config that loaded: violations are diagnostics.
+Plan make_plan(const Config& config);
+
+}  // namespace nqd::planner

@@ -17,7 +17,14 @@ struct RankTraffic {
 
 // What `rank` of `ranks` sends in one call. `count` elements of `element_bytes` is the full vector:
 // the all_reduce/broadcast vector, the gathered all_gather output, the reduce_scatter input.
-// Messages of zero elements are not sent and not counted. Tree algorithms use root 0.
+// Messages of zero elements are not sent and not counted. Tree algorithms use root 0. kAuto is ring
+// for all_reduce, all_gather and reduce_scatter, the tree for broadcast.
+//   ring all_reduce       rank i sends every chunk but (i+1) mod n, then every chunk but (i+2) mod
+//   n ring all_gather       every chunk but (i+1) mod n ring reduce_scatter   every chunk but i
+//   tree broadcast        the vector to each of its children in the binomial tree
+//   tree all_reduce       the vector to its parent (not the root), then to each child
+//   barrier               ⌈log2 n⌉ empty messages
+//   send_recv             the sender's one message
 // Throws Error (kUsage, NQD2102) for a pair that has no algorithm.
 RankTraffic rank_traffic(Collective collective, Algorithm algorithm, std::size_t ranks,
                          std::size_t rank, std::size_t count, std::size_t element_bytes);

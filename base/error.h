@@ -32,10 +32,15 @@ class Error : public std::runtime_error {
   const std::string& code() const { return code_; }
   const std::string& hint() const { return hint_; }
 
+  // A failure that all ranks share is printed by one of them: the others carry a quiet copy.
+  bool quiet() const { return quiet_; }
+  void set_quiet(bool quiet) { quiet_ = quiet; }
+
  private:
   ExitCode exit_code_;
   std::string code_;
   std::string hint_;
+  bool quiet_ = false;
 };
 
 }  // namespace nqd

@@ -29,13 +29,16 @@ void add_commands(CLI::App& app, Context& context) {
 
 int report(const Error& error) {
   const std::string code = error.code().empty() ? "" : "[" + error.code() + "]: ";
-  log::error(code + error.what() + (error.hint().empty() ? "" : "\n  hint: " + error.hint()));
+  if (!error.quiet()) {
+    log::error(code + error.what() + (error.hint().empty() ? "" : "\n  hint: " + error.hint()));
+  }
   return static_cast<int>(error.exit_code());
 }
 
 int run(int argc, char** argv) {
   Context context{{argv, argv + argc}, 0};
-  CLI::App app("Plan, measure and run distributed training, and prove that the three agree.", "nqd");
+  CLI::App app("Plan, measure and run distributed training, and prove that the three agree.",
+               "nqd");
   app.set_version_flag("--version", "nqd " + reports::build_info().version + " (" +
                                         reports::build_info().git_commit + ")");
   app.require_subcommand(1);

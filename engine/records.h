@@ -14,8 +14,8 @@ struct StepRecord {
   std::int64_t step = 0;  // 1-based
   double loss = 0;        // mean over the global batch's tokens, before the update
   std::int64_t tokens = 0;
-  double step_s = 0;      // maximum over ranks
-  double grad_norm = 0;   // before clipping
+  double step_s = 0;     // maximum over ranks
+  double grad_norm = 0;  // before clipping
   double lr = 0;
   double exposed_communication_s = 0;  // rank 0: time waiting for buckets after backward ended
 };
@@ -30,14 +30,24 @@ struct EvalRecord {
 // ratio 1. A ratio of nothing (predicted and measured both 0) is 1.
 struct AuditRow {
   std::string category;  // "weights", "dp.all_reduce", "step_time", "resident_growth", …
-  std::string kind;      // "persistent", "transient", "communicated", "time", "witness"
-  std::string unit;      // "bytes", "s"
+  std::string kind;      // "persistent", "transient", "communicated", "time", "witness", "replicas"
+  std::string unit;      // "bytes", "s", "ranks"
   double predicted = 0;
   double measured = 0;
   double ratio = 1;  // measured ÷ predicted
   bool exact = false;
   bool ok = true;
   std::string note;  // what the measurement is, where it came from
+};
+
+// What one rank sent during the run, as its transport counted it.
+struct TrafficRecord {
+  int rank = 0;
+  std::string group;       // "dp", "control"
+  std::string collective;  // "all_reduce"
+  std::uint64_t calls = 0;
+  std::uint64_t messages = 0;
+  std::uint64_t bytes_sent = 0;
 };
 
 struct RankIdentity {
@@ -62,6 +72,7 @@ struct TrainResult {
   std::vector<EvalRecord> evals;
   std::vector<AuditRow> audit;
   bool audit_ok = true;
+  std::vector<TrafficRecord> traffic;
   double tokens_per_s = 0;  // median over steps after the first
   double mfu = 0;           // 0 = peak unknown
   std::int64_t parameters = 0;

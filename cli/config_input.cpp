@@ -1,0 +1,91 @@
+#include "cli/config_input.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstddef>
+#include <iostream>
+
+#include "base/diagnostic.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "planner/planner.h"
+
+namespace nqd::cli {
+namespace {
+
+[[noreturn]] void throw_quiet(ExitCode code, const std::string& message) {
+  Error error(code, "", message);
+  error.set_quiet(true);
+  throw error;
+}
+
+void print_all(const std::vector<Diagnostic>& diagnostics) {
+  for (const Diagnostic& diagnostic : diagnostics) std::cerr << format(diagnostic);
+}
+
+// NQD10xx says that the text is malformed; later codes that a well-formed config breaks a rule.
+bool malformed(const std::vector<Diagnostic>& diagnostics) {
+  return std::any_of(diagnostics.begin(), diagnostics.end(), [](const Diagnostic& d) {
+    return d.severity == Severity::kError && d.code.starts_with("NQD10");
+  });
+}
+
+}  // namespace
+
+void add_config_flags(CLI::App& command, ConfigFlags& flags) {
+  command.add_option("config", flags.path, "config file (YAML)")->required()->type_name("CONFIG");
+  command.add_option("--set", flags.overrides, "override a value: key=value, as train.steps=50")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command.add_option("--cluster", flags.cluster_file, "calibration that `nqd calibrate` wrote")
+      ->type_name("FILE");
+}
+
+planner::LoadedConfig load_or_throw(const ConfigFlags& flags, bool print) {
+  planner::LoadedConfig loaded =
+      planner::load_config(flags.path, {flags.overrides, flags.cluster_file});
+  if (print) print_all(loaded.diagnostics);
+  if (!loaded.ok()) {
+    throw_quiet(malformed(loaded.diagnostics) ? ExitCode::kUsage : ExitCode::kNo,
+                "config " + flags.path + " is not valid");
+  }
+  return loaded;
+}
+
+planner::Plan plan_or_throw(const planner::LoadedConfig& loaded, bool print) {
+  planner::Plan plan = planner::make_plan(loaded.config);
+  std::vector<Diagnostic> fresh;  // loading has reported the rules of the mesh already
+  for (Diagnostic& diagnostic : plan.diagnostics) {
+    const bool reported =
+        std::any_of(loaded.diagnostics.begin(), loaded.diagnostics.end(),
+                    [&](const Diagnostic& other) { return other.code == diagnostic.code; });
+    if (!reported) fresh.push_back(diagnostic);
+  }
+  if (print && !fresh.empty()) {
+    const std::string text = read_file(loaded.config.source);
+    for (Diagnostic& diagnostic : fresh) planner::locate(diagnostic, loaded, text);
+    print_all(fresh);
+  }
+  if (!plan.valid) throw_quiet(ExitCode::kNo, "the plan is not valid");
+  return plan;
+}
+
+std::string explain_config(const planner::LoadedConfig& loaded) {
+  std::size_t path_width = 0;
+  std::size_t value_width = 0;
+  for (const planner::ResolvedValue& value : loaded.resolved) {
+    path_width = std::max(path_width, value.path.size());
+    value_width = std::max(value_width, std::min<std::size_t>(value.value.size(), 28));
+  }
+  std::string text;
+  for (const planner::ResolvedValue& value : loaded.resolved) {
+    std::string line = value.path + std::string(path_width + 2 - value.path.size(), ' ');
+    line += value.value;
+    const std::size_t column = path_width + 2 + value_width + 2;
+    line += std::string(line.size() < column ? column - line.size() : 2, ' ');
+    text += line + "# " + value.origin + "\n";
+  }
+  return text;
+}
+
+}  // namespace nqd::cli

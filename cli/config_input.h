@@ -1,0 +1,35 @@
+// Loading a config for a command that runs it: flags, diagnostics on stderr, exit codes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "planner/config/config.h"
+#include "planner/plan.h"
+
+namespace CLI {
+class App;
+}
+
+namespace nqd::cli {
+
+struct ConfigFlags {
+  std::string path;
+  std::vector<std::string> overrides;  // --set key=value
+  std::string cluster_file;            // --cluster
+};
+
+// Adds the CONFIG argument, --set and --cluster.
+void add_config_flags(CLI::App& command, ConfigFlags& flags);
+
+// Loads one config and prints its diagnostics to stderr when `print`. Throws Error: kUsage when it
+// is malformed, kNo when it breaks a rule of the mesh (quiet: the diagnostics have said it).
+planner::LoadedConfig load_or_throw(const ConfigFlags& flags, bool print);
+
+// make_plan of a loaded config, its findings located and printed. Throws quietly as above (kNo).
+planner::Plan plan_or_throw(const planner::LoadedConfig& loaded, bool print);
+
+// Every value with its origin, one line each: what --explain-config prints.
+std::string explain_config(const planner::LoadedConfig& loaded);
+
+}  // namespace nqd::cli

@@ -1,0 +1,101 @@
+// `nqd train CONFIG`: runs the engine on threads (--ranks N) or on the ranks that mpirun started.
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdint>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/config_input.h"
+#include "cli/train_run.h"
+#include "collectives/world.h"
+#include "engine/trainer.h"
+
+namespace nqd::cli {
+namespace {
+
+struct Options {
+  ConfigFlags config;
+  std::optional<int> ranks;
+  TrainRunOptions run;
+  double deadline_s = 60;
+  bool explain = false;
+};
+
+// `--ranks N` resizes the mesh: N devices on one node, dp takes what tp and pp leave, and the
+// global batch stays.
+ConfigFlags with_ranks(const Options& options, bool print) {
+  ConfigFlags flags = options.config;
+  if (!options.ranks) return flags;
+  const planner::ParallelSpec mesh = load_or_throw(flags, print).config.parallel;
+  const std::int64_t dp = *options.ranks / (mesh.tp * mesh.pp);
+  flags.overrides.push_back("cluster.nodes=1");
+  flags.overrides.push_back("cluster.gpus_per_node=" + std::to_string(*options.ranks));
+  flags.overrides.push_back("parallel.dp=" + std::to_string(std::max<std::int64_t>(dp, 1)));
+  return flags;
+}
+
+void refuse_alone(const Options& options, int mesh, const collectives::LaunchIdentity& identity) {
+  if (options.ranks || identity.launcher != "none" || mesh == 1) return;
+  throw Error(ExitCode::kEnvironment, "NQD3001",
+              "the mesh has " + std::to_string(mesh) +
+                  " ranks, but this process was started alone (world size 1)",
+              "start it with `mpirun -n " + std::to_string(mesh) +
+                  " nqd train ...`, or pass --ranks " + std::to_string(mesh) +
+                  " to run the ranks as threads");
+}
+
+int run(const Options& options, const Context& context) {
+  const collectives::LaunchIdentity identity = collectives::read_launch_identity();
+  const bool speaker = identity.rank == 0;
+  const planner::LoadedConfig loaded = load_or_throw(with_ranks(options, speaker), speaker);
+  if (options.explain) {
+    if (speaker) std::cout << explain_config(loaded);
+    return 0;
+  }
+  const planner::Plan plan = plan_or_throw(loaded, speaker);
+  try {
+    engine::check_trainable(loaded.config);
+  } catch (Error& error) {
+    error.set_quiet(!speaker);
+    throw;
+  }
+  const int mesh = static_cast<int>(loaded.config.parallel.ranks());
+  refuse_alone(options, mesh, identity);
+  TrainRun train_run(options.run, context.argv, loaded, plan);
+  collectives::WorldOptions world;
+  world.ranks = mesh;
+  world.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(options.deadline_s * 1e3));
+  collectives::run_world(world, [&](collectives::Communicator& comm) { train_run.run_rank(comm); });
+  return train_run.audit_ok() ? 0 : static_cast<int>(ExitCode::kNo);
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& app, Context& context) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "train", "Train a config on threads or under mpirun, and audit it against its plan");
+  add_config_flags(*command, options->config);
+  command
+      ->add_option("--ranks", options->ranks,
+                   "run this many ranks (as threads without a launcher); resizes dp")
+      ->check(CLI::Range(1, 1024));
+  command->add_option("--output-dir", options->run.output_dir,
+                      "folder for metrics.jsonl and evidence.json (default runs/CONFIG-NAME)");
+  command
+      ->add_option("--deadline", options->deadline_s,
+                   "seconds that a rank waits for another before it names it")
+      ->check(CLI::Range(0.1, 86400.0))
+      ->capture_default_str();
+  command->add_flag("--json", options->run.json, "print the evidence document on stdout");
+  command->add_flag("--explain-config", options->explain,
+                    "print every value with its origin, and stop");
+  command->callback([options, &context] { context.exit_code = run(*options, context); });
+}
+
+}  // namespace nqd::cli

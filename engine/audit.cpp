@@ -1,0 +1,161 @@
+#include "engine/audit.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "collectives/cost.h"
+#include "planner/communication.h"
+
+namespace nqd::engine {
+namespace {
+
+constexpr double kMiB = 1024.0 * 1024.0;
+
+double predicted_bytes(const planner::Plan& plan, const std::string& category) {
+  const auto& categories = plan.memory.stages.front().categories;
+  const auto found = categories.find(category);
+  return found == categories.end() ? 0.0 : found->second;
+}
+
+std::uint64_t bytes_sent(const collectives::Traffic& traffic) {
+  std::uint64_t total = 0;
+  for (const auto& [key, count] : traffic) total += count.bytes_sent;
+  return total;
+}
+
+double distance(const AuditRow& row) { return std::abs(std::log(std::max(row.ratio, 1e-300))); }
+
+}  // namespace
+
+AuditRow finish(AuditRow row) {
+  if (row.predicted == row.measured) {
+    row.ratio = 1;
+  } else if (row.predicted == 0) {
+    row.ratio = std::numeric_limits<double>::max();  // something where nothing was planned
+  } else {
+    row.ratio = row.measured / row.predicted;
+  }
+  if (row.exact) row.ok = row.predicted == row.measured;
+  return row;
+}
+
+std::vector<AuditRow> memory_rows(const planner::Plan& plan, const MemoryLedger& ledger) {
+  std::vector<AuditRow> rows;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(MemoryTag::kCount); ++i) {
+    const auto tag = static_cast<MemoryTag>(i);
+    AuditRow row;
+    row.category = name(tag);
+    row.kind = is_persistent(tag) ? "persistent" : "transient";
+    row.unit = "bytes";
+    row.exact = true;
+    row.predicted = predicted_bytes(plan, row.category);
+    row.measured = static_cast<double>(ledger.peak_bytes(tag));
+    row.note = "peak of tagged allocations";
+    if (row.predicted != 0 || row.measured != 0) rows.push_back(finish(std::move(row)));
+  }
+  return rows;
+}
+
+std::vector<AuditRow> traffic_rows(const planner::Plan& plan, const collectives::Traffic& dp,
+                                   const collectives::Traffic& control, int rank, int ranks,
+                                   std::int64_t steps, const ControlCalls& calls) {
+  using collectives::Algorithm;
+  using collectives::Collective;
+  const auto own = static_cast<std::size_t>(rank);
+  const auto all = static_cast<std::size_t>(ranks);
+  const auto sum_bytes = [&](std::size_t count) {
+    return static_cast<double>(
+        collectives::rank_traffic(Collective::kAllReduce, Algorithm::kRing, all, own, count, 8)
+            .bytes_sent);
+  };
+  AuditRow gradients;
+  gradients.category = "dp.all_reduce";
+  gradients.predicted =
+      static_cast<double>(planner::ddp_bytes_sent(plan.config, rank)) * static_cast<double>(steps);
+  gradients.measured = static_cast<double>(bytes_sent(dp));
+  AuditRow sums;
+  sums.category = "control.all_reduce";
+  sums.predicted = sum_bytes(2) * static_cast<double>(calls.two_double_sums) +
+                   sum_bytes(static_cast<std::size_t>(calls.step_time_maximum_count));
+  sums.measured = static_cast<double>(bytes_sent(control));
+  std::vector<AuditRow> rows = {std::move(gradients), std::move(sums)};
+  for (AuditRow& row : rows) {
+    row.kind = "communicated";
+    row.unit = "bytes";
+    row.exact = true;
+    row.note = "bytes sent by a rank, counted in the transport";
+    row = finish(std::move(row));
+  }
+  return rows;
+}
+
+AuditRow resident_row(double ledger_bytes, double grown_bytes) {
+  AuditRow row;
+  row.category = "resident_growth";
+  row.kind = "witness";
+  row.unit = "bytes";
+  row.predicted = ledger_bytes;
+  row.measured = grown_bytes;
+  row.note = "anonymous resident set of the process against its ranks' ledgers";
+  row.ok = grown_bytes >= 0.98 * ledger_bytes && grown_bytes <= 1.05 * ledger_bytes + 32 * kMiB;
+  return finish(std::move(row));
+}
+
+std::vector<AuditRow> time_rows(const planner::Plan& plan, const std::vector<StepRecord>& steps) {
+  if (plan.time.step_s <= 0 || steps.empty()) return {};
+  AuditRow row;
+  row.category = "step_time";
+  row.kind = "time";
+  row.unit = "s";
+  row.predicted = plan.time.step_s;
+  row.measured = median_step_s(steps);
+  row.note = "median step, maximum over ranks; the first step is left out";
+  return {finish(std::move(row))};
+}
+
+std::vector<AuditRow> worst_over_ranks(collectives::Communicator& world,
+                                       std::vector<AuditRow> rows) {
+  using Values = std::array<double, 2>;
+  std::vector<Values> mine;
+  for (const AuditRow& row : rows) mine.push_back({row.predicted, row.measured});
+  const auto ranks = static_cast<std::size_t>(world.size());
+  std::vector<Values> all(mine.size() * ranks);
+  world.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)),
+                   DType::kFloat64);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    AuditRow worst;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      AuditRow row = rows[i];
+      row.predicted = all[rank * rows.size() + i][0];
+      row.measured = all[rank * rows.size() + i][1];
+      row = row.kind == "witness" ? resident_row(row.predicted, row.measured) : finish(row);
+      if (ranks > 1)
+        row.note += "; worst of " + std::to_string(ranks) + " ranks: rank " + std::to_string(rank);
+      if (rank == 0 || distance(row) > distance(worst) || (worst.ok && !row.ok)) worst = row;
+    }
+    rows[i] = worst;
+  }
+  return rows;
+}
+
+bool all_ok(const std::vector<AuditRow>& rows) {
+  return std::all_of(rows.begin(), rows.end(), [](const AuditRow& row) { return row.ok; });
+}
+
+double median_step_s(const std::vector<StepRecord>& steps) {
+  std::vector<double> times;
+  for (std::size_t i = steps.size() > 1 ? 1 : 0; i < steps.size(); ++i)
+    times.push_back(steps[i].step_s);
+  if (times.empty()) return 0;
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
+}  // namespace nqd::engine

@@ -1,0 +1,47 @@
+// Measured against predicted, after a run. Measured bytes come from the memory ledger and the
+// transports' counters alone; predicted ones from the plan alone.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/ledger.h"
+#include "collectives/communicator.h"
+#include "engine/records.h"
+#include "planner/plan.h"
+
+namespace nqd::engine {
+
+// Control reductions of a run besides gradients: a two-double sum a step and an evaluation, and one
+// maximum over the step times at the end.
+struct ControlCalls {
+  std::int64_t two_double_sums = 0;
+  std::int64_t step_time_maximum_count = 0;  // doubles in the closing reduction
+};
+
+// Persistent and transient bytes by category, communicated bytes by group; exact rows.
+std::vector<AuditRow> memory_rows(const planner::Plan& plan, const MemoryLedger& ledger);
+std::vector<AuditRow> traffic_rows(const planner::Plan& plan, const collectives::Traffic& dp,
+                                   const collectives::Traffic& control, int rank, int ranks,
+                                   std::int64_t steps, const ControlCalls& calls);
+// Anonymous resident-set growth of the process against everything the ledgers of its ranks hold: a
+// buffer that no tag knows of shows here. Allowed: −2 %, +5 % + 32 MiB (library and thread
+// workspaces).
+AuditRow resident_row(double ledger_bytes, double grown_bytes);
+// Empty when the plan has no step time.
+std::vector<AuditRow> time_rows(const planner::Plan& plan, const std::vector<StepRecord>& steps);
+
+// Sets ratio and, for exact rows, ok.
+AuditRow finish(AuditRow row);
+
+// Collective. Of each row, the worst over the ranks (furthest from ratio 1), with a note that names
+// the rank; every rank passes the same rows in the same order and gets the same result.
+std::vector<AuditRow> worst_over_ranks(collectives::Communicator& world,
+                                       std::vector<AuditRow> rows);
+
+bool all_ok(const std::vector<AuditRow>& rows);
+
+// The median of the step times after the first (warm-up); 0 without steps.
+double median_step_s(const std::vector<StepRecord>& steps);
+
+}  // namespace nqd::engine

@@ -1,0 +1,105 @@
+#include "engine/io/run_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+#include "base/units.h"
+
+namespace nqd::engine {
+namespace {
+
+[[noreturn]] void throw_unwritable(const std::filesystem::path& path, const std::string& why) {
+  throw Error(ExitCode::kUsage, "NQD2002", "cannot write " + path.string() + ": " + why,
+              "give --output-dir a folder that exists or can be made, and that you may write");
+}
+
+[[noreturn]] void throw_full(const std::filesystem::path& path, const std::string& why) {
+  throw Error(ExitCode::kFault, "NQD4003", "writing " + path.string() + " failed: " + why,
+              "free space on that file system");
+}
+
+}  // namespace
+
+RunFolder::RunFolder(std::filesystem::path folder, std::uint64_t needed_bytes)
+    : folder_(std::move(folder)) {
+  std::error_code error;
+  std::filesystem::create_directories(folder_, error);
+  if (error) throw_unwritable(folder_, error.message());
+  take_lock();
+  try {
+    check_space(needed_bytes);
+    open_metrics();
+  } catch (...) {
+    ::close(lock_);
+    throw;
+  }
+}
+
+RunFolder::~RunFolder() {
+  ::close(metrics_);
+  ::close(lock_);
+}
+
+void RunFolder::take_lock() {
+  const std::filesystem::path path = folder_ / ".lock";
+  lock_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (lock_ < 0) throw_unwritable(path, std::strerror(errno));
+  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+    std::array<char, 32> holder{};
+    [[maybe_unused]] auto got = ::pread(lock_, holder.data(), holder.size() - 1, 0);
+    ::close(std::exchange(lock_, -1));
+    throw Error(
+        ExitCode::kEnvironment, "NQD2010",
+        "another run (process " + std::string(holder.data()) + ") is using " + folder_.string(),
+        "wait for it, or give this run another --output-dir");
+  }
+  const std::string pid = std::to_string(::getpid());
+  if (::ftruncate(lock_, 0) != 0 || ::pwrite(lock_, pid.data(), pid.size(), 0) < 0) {
+    const std::string why = std::strerror(errno);
+    ::close(std::exchange(lock_, -1));
+    throw_full(path, why);
+  }
+}
+
+void RunFolder::check_space(std::uint64_t needed_bytes) const {
+  struct statvfs info {};
+  if (::statvfs(folder_.c_str(), &info) != 0) return;  // the writes themselves will tell
+  const auto free_bytes = static_cast<double>(info.f_bavail) * static_cast<double>(info.f_frsize);
+  if (free_bytes >= static_cast<double>(needed_bytes)) return;
+  throw Error(ExitCode::kFault, "NQD4003",
+              folder_.string() + " has " + format_bytes_binary(free_bytes) +
+                  " free; this run writes about " +
+                  format_bytes_binary(static_cast<double>(needed_bytes)),
+              "free space on that file system, or give another --output-dir");
+}
+
+void RunFolder::open_metrics() {
+  const std::filesystem::path path = metrics_path();
+  std::error_code error;
+  if (std::filesystem::exists(path, error)) {
+    std::filesystem::rename(path, folder_ / "metrics.previous.jsonl", error);
+    if (error) throw_unwritable(path, error.message());
+  }
+  metrics_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (metrics_ < 0) throw_unwritable(path, std::strerror(errno));
+}
+
+void RunFolder::append_metrics(std::string_view line) {
+  std::string text(line);
+  text += '\n';
+  const ssize_t put = ::write(metrics_, text.data(), text.size());
+  if (put == static_cast<ssize_t>(text.size())) return;
+  throw_full(metrics_path(), put < 0 ? std::strerror(errno) : "the file system is full");
+}
+
+}  // namespace nqd::engine

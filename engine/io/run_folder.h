@@ -1,0 +1,40 @@
+// The folder of one run: locked against a second run, checked for writing before work starts.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string_view>
+
+namespace nqd::engine {
+
+class RunFolder {
+ public:
+  // Creates the folder and holds an exclusive lock on it (FOLDER/.lock; the kernel releases it when
+  // this process ends, however it ends). An earlier metrics.jsonl is kept as
+  // metrics.previous.jsonl. Throws Error: kUsage NQD2002 when the folder cannot be made or written,
+  // kEnvironment NQD2010 when another run holds it (its process named), kFault NQD4003 when the
+  // file system has less than `needed_bytes` free.
+  RunFolder(std::filesystem::path folder, std::uint64_t needed_bytes);
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+
+  const std::filesystem::path& path() const { return folder_; }
+  std::filesystem::path evidence_path() const { return folder_ / "evidence.json"; }
+  std::filesystem::path metrics_path() const { return folder_ / "metrics.jsonl"; }
+
+  // Appends one line (a newline is added) as one write: a killed run leaves whole lines. Throws
+  // Error (kFault, NQD4003) when the disk is full.
+  void append_metrics(std::string_view line);
+
+ private:
+  void take_lock();
+  void check_space(std::uint64_t needed_bytes) const;
+  void open_metrics();
+
+  std::filesystem::path folder_;
+  int lock_ = -1;
+  int metrics_ = -1;
+};
+
+}  // namespace nqd::engine

@@ -1,0 +1,419 @@
+#include "engine/trainer.h"
+
+#include <malloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/ledger.h"
+#include "base/units.h"
+#include "engine/audit.h"
+#include "engine/batches.h"
+#include "engine/gemm/gemm.h"
+#include "engine/models/gpt.h"
+#include "engine/optimizer/adamw.h"
+#include "engine/optimizer/schedule.h"
+#include "engine/parallel/agree.h"
+#include "engine/parallel/ddp.h"
+
+namespace nqd::engine {
+namespace {
+
+using collectives::Algorithm;
+using collectives::Communicator;
+using collectives::ReduceOp;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Collective sum of a few doubles.
+template <std::size_t N>
+std::array<double, N> sum_over(Communicator& group, std::array<double, N> values) {
+  const std::span<double> data(values);
+  group.all_reduce(std::as_bytes(data), std::as_writable_bytes(data), DType::kFloat64,
+                   ReduceOp::kSum, Algorithm::kRing);
+  return values;
+}
+
+std::vector<RankIdentity> gather_identities(Communicator& world) {
+  struct Entry {
+    std::int64_t pid = 0;
+    std::array<char, 120> host{};
+  };
+  Entry mine;
+  mine.pid = ::getpid();
+  const std::string& host = world.host(world.rank());
+  std::memcpy(mine.host.data(), host.data(), std::min(host.size(), mine.host.size() - 1));
+  std::vector<Entry> all(static_cast<std::size_t>(world.size()));
+  world.all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)),
+                   DType::kUInt8);
+  std::vector<RankIdentity> ranks;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    ranks.push_back({static_cast<int>(i), all[i].host.data(), all[i].pid, "cpu", ""});
+  }
+  return ranks;
+}
+
+class Trainer {
+ public:
+  Trainer(Communicator& world, const planner::Plan& plan, const TrainOptions& options,
+          TrainResult& result)
+      : world_(world), plan_(plan), config_(plan.config), options_(options), result_(result) {}
+
+  void run() {
+    open_data();
+    join_groups();
+    allocate();
+    evaluate(0);
+    for (std::int64_t step = 1; step <= config_.train.steps; ++step) {
+      run_step(step);
+      const std::int64_t every = config_.train.eval_every;
+      if (step == config_.train.steps || (every > 0 && step % every == 0)) evaluate(step);
+    }
+    close_books();
+  }
+
+ private:
+  void open_data() {
+    attempt_together(world_, [this] {
+      const std::filesystem::path folder = config_.data.path;
+      train_file_ = std::make_unique<TokenFile>(folder / "train.tokens");
+      heldout_file_ = std::make_unique<TokenFile>(folder / "heldout.tokens");
+      for (const TokenFile* file : {train_file_.get(), heldout_file_.get()}) {
+        if (file->vocab() <= config_.model.vocab) continue;
+        throw Error(ExitCode::kUsage, "NQD1402",
+                    "the data has token values up to " + std::to_string(file->vocab() - 1) +
+                        ", but model.vocab is " + std::to_string(config_.model.vocab),
+                    "set model.vocab to at least " + std::to_string(file->vocab()));
+      }
+      sampler_ = std::make_unique<Sampler>(train_file_->samples(config_.model.sequence),
+                                           static_cast<std::uint64_t>(config_.train.seed));
+      heldout_samples_ = heldout_file_->samples(config_.model.sequence);
+    });
+  }
+
+  void join_groups() {
+    result_.backend = world_.backend();
+    result_.ranks = gather_identities(world_);
+    const GemmLibrary library = gemm_library();
+    result_.gemm_library = library.name + " " + library.version;
+    result_.gemm_core = library.core;
+    dp_ = world_.split(0, world_.rank(), "dp");
+    control_ = world_.split(0, world_.rank(), "control");
+    dp_->set_ledger(&ledger_);
+    control_->set_ledger(&ledger_);
+  }
+
+  void allocate() {
+    // Memory that earlier work freed must not hide growth from the resident-set witness.
+    ::malloc_trim(0);
+    world_.barrier();
+    resident_before_ = anonymous_resident_bytes();
+    world_.barrier();
+    model_ = std::make_unique<Gpt>(config_.model, config_.train.micro_batch_size, ledger_);
+    model_->initialize(static_cast<std::uint64_t>(config_.train.seed));
+    const std::size_t state_bytes = model_->weights().size_bytes();
+    moment1_ = Buffer(&ledger_, MemoryTag::kMoments, state_bytes);
+    moment2_ = Buffer(&ledger_, MemoryTag::kMoments, state_bytes);
+    batch_ = std::make_unique<MicroBatch>(config_.train.micro_batch_size, config_.model.sequence,
+                                          ledger_);
+    reducer_ = std::make_unique<DdpReducer>(
+        *dp_, model_->gradients(),
+        planner::gradient_buckets(planner::parameters(config_.model), config_.train.bucket_bytes,
+                                  sizeof(float)));
+    result_.parameters = static_cast<std::int64_t>(model_->weights().size());
+    seed_faults();
+  }
+
+  void seed_faults() {
+    const SeededFault& fault = options_.seeded;
+    if (fault.extra_weights_bytes > 0) {
+      seeded_tagged_ = Buffer(&ledger_, MemoryTag::kWeights, fault.extra_weights_bytes);
+    }
+    if (fault.untagged_bytes > 0) {
+      seeded_untagged_ = Buffer(nullptr, MemoryTag::kWorkspace, fault.untagged_bytes);
+    }
+    if (fault.skip_bucket) reducer_->skip_bucket_for_test(*fault.skip_bucket);
+  }
+
+  void run_step(std::int64_t step) {
+    const auto start = Clock::now();
+    const planner::TrainSpec& train = config_.train;
+    const double tokens_in_step =
+        static_cast<double>(train.global_batch_size * config_.model.sequence);
+    model_->zero_gradients();
+    double loss_sum = 0;
+    double exposed_s = 0;
+    for (std::int64_t m = 0; m < config_.micro_batches(); ++m) {
+      batch_->load_training(*train_file_, *sampler_, static_cast<std::uint64_t>(step - 1),
+                            static_cast<std::uint64_t>(train.global_batch_size), dp_->rank(),
+                            dp_->size(), m);
+      loss_sum += model_->forward(batch_->tokens(), batch_->targets());
+      // The mean is over the global batch's tokens, known beforehand: gradients only need a sum.
+      const auto scale = static_cast<float>(1.0 / tokens_in_step);
+      if (m + 1 < config_.micro_batches()) {
+        model_->backward(scale);
+      } else {
+        reducer_->begin();
+        model_->backward(scale, [this](std::int64_t from) { reducer_->ready(from); });
+        exposed_s = reducer_->finish();
+      }
+    }
+    const auto totals =
+        sum_over<2>(*control_, {loss_sum, static_cast<double>(batch_->tokens().size()) *
+                                              static_cast<double>(config_.micro_batches())});
+    ++calls_.two_double_sums;
+    StepRecord record;
+    record.step = step;
+    record.tokens = static_cast<std::int64_t>(totals[1]);
+    record.loss = totals[0] / totals[1];
+    record.grad_norm = global_norm(model_->gradients());
+    record.lr = learning_rate(train.optimizer, train.steps, step);
+    record.exposed_communication_s = exposed_s;
+    refuse_non_finite(record);
+    update(step, record);
+    record.step_s = seconds_since(start);
+    result_.steps.push_back(record);
+    if (world_.rank() == 0 && options_.on_step) options_.on_step(record);
+  }
+
+  // Loss and gradients are equal on all ranks by now, so that all of them throw.
+  void refuse_non_finite(const StepRecord& record) {
+    if (std::isfinite(record.loss) && std::isfinite(record.grad_norm)) return;
+    Error error(ExitCode::kFault, "NQD4006",
+                "step " + std::to_string(record.step) + ": " +
+                    (std::isfinite(record.loss) ? "the gradient norm" : "the loss") +
+                    " is not finite; the weights of step " + std::to_string(record.step - 1) +
+                    " were the last good ones",
+                "lower train.optimizer.learning_rate, lengthen warmup_steps, or set grad_clip");
+    error.set_quiet(world_.rank() != 0);
+    throw error;
+  }
+
+  void update(std::int64_t step, const StepRecord& record) {
+    const planner::OptimizerSpec& spec = config_.train.optimizer;
+    AdamwOptions options;
+    options.lr = static_cast<float>(record.lr);
+    options.beta1 = static_cast<float>(spec.beta1);
+    options.beta2 = static_cast<float>(spec.beta2);
+    options.epsilon = static_cast<float>(spec.epsilon);
+    options.gradient_scale = static_cast<float>(clip_factor(record.grad_norm, spec.grad_clip));
+    const std::size_t count = model_->weights().size();
+    const std::span<float> m(moment1_.as<float>(), count);
+    const std::span<float> v(moment2_.as<float>(), count);
+    for (const ParameterView& view : model_->parameter_views()) {
+      options.weight_decay = view.spec.decay ? static_cast<float>(spec.weight_decay) : 0.0F;
+      const auto offset = static_cast<std::size_t>(view.offset);
+      const auto elements = static_cast<std::size_t>(view.spec.elements());
+      adamw_step(model_->weights().subspan(offset, elements),
+                 model_->gradients().subspan(offset, elements), m.subspan(offset, elements),
+                 v.subspan(offset, elements), step, options);
+    }
+  }
+
+  // The first eval_batches micro-batches of held-out text, each sample once, shared by the ranks.
+  void evaluate(std::int64_t step) {
+    const std::int64_t rows = config_.train.micro_batch_size;
+    const std::uint64_t wanted = std::min<std::uint64_t>(
+        heldout_samples_, static_cast<std::uint64_t>(config_.train.eval_batches * rows));
+    const collectives::Chunk mine = collectives::chunk_of(
+        wanted, static_cast<std::size_t>(dp_->size()), static_cast<std::size_t>(dp_->rank()));
+    double loss_sum = 0;
+    double tokens = 0;
+    for (std::size_t done = 0; done < mine.count; done += static_cast<std::size_t>(rows)) {
+      const auto count = std::min<std::int64_t>(rows, static_cast<std::int64_t>(mine.count - done));
+      batch_->load_heldout(*heldout_file_, mine.begin + done, count);
+      loss_sum += model_->forward(batch_->tokens(), batch_->targets());
+      tokens += static_cast<double>(count * config_.model.sequence);
+    }
+    const auto totals = sum_over<2>(*control_, {loss_sum, tokens});
+    ++calls_.two_double_sums;
+    if (totals[1] == 0) return;  // the held-out file is shorter than one sequence
+    const EvalRecord record{step, totals[0] / totals[1], static_cast<std::int64_t>(totals[1])};
+    result_.evals.push_back(record);
+    if (world_.rank() == 0 && options_.on_eval) options_.on_eval(record);
+  }
+
+  // Step times become the maximum over ranks, then measured is set beside predicted.
+  void close_books() {
+    std::vector<double> times;
+    for (const StepRecord& step : result_.steps) times.push_back(step.step_s);
+    control_->all_reduce(std::as_bytes(std::span(times)), std::as_writable_bytes(std::span(times)),
+                         DType::kFloat64, ReduceOp::kMax, Algorithm::kRing);
+    calls_.step_time_maximum_count = static_cast<std::int64_t>(times.size());
+    for (std::size_t i = 0; i < times.size(); ++i) result_.steps[i].step_s = times[i];
+    const double median_s = median_step_s(result_.steps);
+    if (median_s > 0) {
+      result_.tokens_per_s = static_cast<double>(result_.steps.back().tokens) / median_s;
+    }
+    if (plan_.mfu > 0 && median_s > 0) result_.mfu = plan_.mfu * plan_.time.step_s / median_s;
+    audit();
+  }
+
+  void audit() {
+    std::vector<AuditRow> rows = memory_rows(plan_, ledger_);
+    for (AuditRow& row : traffic_rows(plan_, dp_->traffic(), control_->traffic(), dp_->rank(),
+                                      dp_->size(), config_.train.steps, calls_)) {
+      rows.push_back(std::move(row));
+    }
+    gather_traffic();
+    rows.push_back(resident());
+    rows = worst_over_ranks(world_, std::move(rows));
+    for (AuditRow& row : time_rows(plan_, result_.steps)) rows.push_back(std::move(row));
+    rows.push_back(replicas());
+    result_.audit = std::move(rows);
+    result_.audit_ok = all_ok(result_.audit);
+  }
+
+  // Only all_reduce runs on these two groups.
+  void gather_traffic() {
+    for (Communicator* group : {dp_.get(), control_.get()}) {
+      collectives::TrafficCount count;
+      for (const auto& [key, value] : group->traffic()) {
+        count.calls += value.calls;
+        count.messages += value.messages;
+        count.bytes_sent += value.bytes_sent;
+      }
+      const std::array<std::uint64_t, 3> mine = {count.calls, count.messages, count.bytes_sent};
+      std::vector<std::array<std::uint64_t, 3>> all(static_cast<std::size_t>(world_.size()));
+      world_.all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)),
+                        DType::kInt64);
+      for (std::size_t rank = 0; rank < all.size(); ++rank) {
+        result_.traffic.push_back({static_cast<int>(rank), group->group(), "all_reduce",
+                                   all[rank][0], all[rank][1], all[rank][2]});
+      }
+    }
+  }
+
+  AuditRow resident() {
+    const double own = static_cast<double>(ledger_.current_total_bytes());
+    // Ranks that are threads share one resident set.
+    const double in_process = world_.backend() == "local" ? sum_over<1>(world_, {own})[0] : own;
+    const std::uint64_t now = anonymous_resident_bytes();
+    return resident_row(in_process,
+                        static_cast<double>(now) - static_cast<double>(resident_before_));
+  }
+
+  // Replicas that drifted apart are the one fault that no byte count shows.
+  AuditRow replicas() {
+    const auto weights = std::as_const(*model_).weights();
+    const std::string digest =
+        sha256_hex({reinterpret_cast<const char*>(weights.data()), weights.size_bytes()});
+    std::string all(digest.size() * static_cast<std::size_t>(world_.size()), '\0');
+    world_.all_gather(std::as_bytes(std::span(digest)), std::as_writable_bytes(std::span(all)),
+                      DType::kUInt8);
+    result_.weights_sha256 = all.substr(0, digest.size());
+    AuditRow row;
+    row.category = "equal_replicas";
+    row.kind = "replicas";
+    row.unit = "ranks";
+    row.exact = true;
+    row.predicted = world_.size();
+    for (std::size_t at = 0; at < all.size(); at += digest.size()) {
+      row.measured += all.compare(at, digest.size(), result_.weights_sha256) == 0 ? 1 : 0;
+    }
+    row.note = "ranks whose final weights have rank 0's SHA-256";
+    return finish(row);
+  }
+
+  Communicator& world_;
+  const planner::Plan& plan_;
+  const planner::Config& config_;
+  const TrainOptions& options_;
+  TrainResult& result_;
+
+  MemoryLedger ledger_;  // before everything that it counts
+  std::unique_ptr<TokenFile> train_file_;
+  std::unique_ptr<TokenFile> heldout_file_;
+  std::unique_ptr<Sampler> sampler_;
+  std::uint64_t heldout_samples_ = 0;
+  std::unique_ptr<Communicator> dp_;
+  std::unique_ptr<Communicator> control_;
+  std::unique_ptr<Gpt> model_;
+  Buffer moment1_;
+  Buffer moment2_;
+  Buffer seeded_tagged_;
+  Buffer seeded_untagged_;
+  std::unique_ptr<MicroBatch> batch_;
+  std::unique_ptr<DdpReducer> reducer_;
+  std::uint64_t resident_before_ = 0;
+  ControlCalls calls_;
+};
+
+[[noreturn]] void refuse(const std::string& what, const std::string& hint) {
+  throw Error(ExitCode::kUsage, "NQD1401", "the engine cannot run " + what, hint);
+}
+
+}  // namespace
+
+void check_trainable(const planner::Config& config) {
+  const planner::ParallelSpec& mesh = config.parallel;
+  const std::string plan_only = "`nqd mesh-plan` plans it; to run here, ";
+  if (config.model.family != "gpt") {
+    refuse("model family `" + config.model.family + "`: it has no shapes",
+           plan_only + "use a gpt model such as `preset: byte-gpt-small`");
+  }
+  if (mesh.engine != planner::Engine::kDdp) {
+    refuse("engine `" + std::string(name(mesh.engine)) + "` yet",
+           plan_only + "set parallel.engine: ddp");
+  }
+  if (mesh.tp > 1 || mesh.pp > 1) {
+    refuse("tensor or pipeline parallelism yet", plan_only + "set parallel.tp: 1 and pp: 1");
+  }
+  if (config.train.precision != planner::Precision::kFloat32 ||
+      config.train.gradient_precision != planner::Precision::kFloat32) {
+    refuse("precision `" + std::string(name(config.train.precision)) + "` with `" +
+               std::string(name(config.train.gradient_precision)) + "` gradients yet",
+           plan_only + "set train.precision and train.gradient_precision to float32");
+  }
+  if (config.train.recompute != planner::Recompute::kNone) {
+    refuse("activation recomputation yet", plan_only + "set train.recompute: none");
+  }
+  if (config.train.ema) refuse("an EMA of the weights yet", plan_only + "set train.ema: false");
+  if (config.data.path.empty()) {
+    throw Error(ExitCode::kUsage, "NQD1402", "the config has no data.path",
+                "run `nqd data prepare --output runs/data FILES` and set data.path: runs/data");
+  }
+}
+
+void check_host_memory(const planner::Plan& plan, const HostInfo& host, int ranks_here) {
+  const double needed = plan.memory.worst_total_bytes * ranks_here;
+  const auto limit = static_cast<double>(host.memory_limit_bytes());
+  if (limit == 0 || needed <= limit) return;
+  throw Error(ExitCode::kNo, "NQD1403",
+              std::to_string(ranks_here) + " ranks of " +
+                  format_bytes_binary(plan.memory.worst_total_bytes) + " need " +
+                  format_bytes_binary(needed) + ", but host " + host.hostname + " allows " +
+                  format_bytes_binary(limit) +
+                  (host.cgroup_memory_bytes ? " (its cgroup's limit)" : "") + ": " +
+                  format_bytes_binary(needed - limit) + " too much",
+              "use a smaller micro_batch_size, a smaller model, or fewer ranks on this host");
+}
+
+void train(Communicator& world, const planner::Plan& plan, const TrainOptions& options,
+           TrainResult& result) {
+  if (world.size() != plan.config.parallel.ranks()) {
+    Error error(ExitCode::kEnvironment, "NQD3001",
+                "the mesh has " + std::to_string(plan.config.parallel.ranks()) +
+                    " ranks, but this run has " + std::to_string(world.size()),
+                "start as many ranks as dp·tp·pp, or change the mesh");
+    error.set_quiet(world.rank() != 0);
+    throw error;
+  }
+  Trainer(world, plan, options, result).run();
+}
+
+}  // namespace nqd::engine

@@ -1,0 +1,35 @@
+#include "engine/cuda/device.h"
+
+#include <cuda_runtime_api.h>
+
+namespace nqd::engine {
+namespace {
+
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+}  // namespace
+
+CudaStatus cuda_status() {
+  CudaStatus status;
+  status.built = true;
+  int version = 0;
+  if (cudaRuntimeGetVersion(&version) == cudaSuccess)
+    status.runtime_version = version_text(version);
+  int count = 0;
+  if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) {
+    status.reason = cudaGetErrorString(error);
+    return status;
+  }
+  for (int i = 0; i < count; ++i) {
+    cudaDeviceProp properties{};
+    if (cudaGetDeviceProperties(&properties, i) != cudaSuccess) continue;
+    status.devices.push_back(
+        {properties.name, properties.major, properties.minor, properties.totalGlobalMem});
+  }
+  if (status.devices.empty()) status.reason = "no CUDA device is visible";
+  return status;
+}
+
+}  // namespace nqd::engine

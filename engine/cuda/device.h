@@ -1,0 +1,27 @@
+// CUDA devices that this process sees. Built with NQD_WITH_CUDA; otherwise no_device.cpp answers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace nqd::engine {
+
+struct CudaDevice {
+  std::string name;
+  int major = 0;  // compute capability
+  int minor = 0;
+  std::uint64_t memory_bytes = 0;
+};
+
+struct CudaStatus {
+  bool built = false;           // this binary holds CUDA code
+  std::string runtime_version;  // "13.0", empty without CUDA code
+  std::vector<CudaDevice> devices;
+  std::string reason;  // why `devices` is empty, in words; empty when it is not
+};
+
+// Never throws: a missing driver or device is an answer.
+CudaStatus cuda_status();
+
+}  // namespace nqd::engine

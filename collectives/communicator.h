@@ -6,8 +6,9 @@
 // pending and later call of the others throws PeerLostError or TimeoutError (both exit code 4);
 // nobody waits for ever.
 //
-// Thread safety: one thread at a time may call into one communicator. Asynchronous operations run in
-// issue order on the communicator's own worker; the caller must not touch the buffers until wait().
+// Thread safety: one thread at a time may call into one communicator. Asynchronous operations run
+// in issue order on the communicator's own worker; the caller must not touch the buffers until
+// wait().
 #pragma once
 
 #include <chrono>
@@ -91,15 +92,15 @@ class Communicator {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual const std::string& group() const = 0;      // "world" or the name given to split
-  virtual std::string_view backend() const = 0;      // "local" or "mpi"
+  virtual const std::string& group() const = 0;         // "world" or the name given to split
+  virtual std::string_view backend() const = 0;         // "local" or "mpi"
   virtual const std::string& host(int rank) const = 0;  // host name of a rank of this group
   virtual int world_rank(int rank) const = 0;
 
   // Collective. out = reduction of every rank's `in`, elementwise. `in` and `out` are the same span
   // (in place) or do not overlap; equal sizes, a multiple of the element size. Any count, also 0.
-  // kAvg on integer types throws Error (kUsage). bfloat16 accumulates pairwise in float32 and rounds
-  // at every hop.
+  // kAvg on integer types throws Error (kUsage). bfloat16 accumulates pairwise in float32 and
+  // rounds at every hop.
   virtual void all_reduce(std::span<const std::byte> in, std::span<std::byte> out, DType type,
                           ReduceOp op, Algorithm algorithm = Algorithm::kAuto) = 0;
   // Collective. Every rank gives chunk_of(total, size, rank) elements; out receives all of them.

@@ -38,9 +38,9 @@ struct BackendStatus {
 };
 std::vector<BackendStatus> backend_status();
 
-// Runs `body` once per rank that lives in this process: under mpirun (world > 1 or launcher present)
-// one call on the calling thread with the MPI world; otherwise `ranks` threads with the local
-// backend. Returns after every local rank's body returned.
+// Runs `body` once per rank that lives in this process: under mpirun (world > 1 or launcher
+// present) one call on the calling thread with the MPI world; otherwise `ranks` threads with the
+// local backend. Returns after every local rank's body returned.
 //
 // Throws Error (kEnvironment, NQD3001) when options.ranks differs from the launcher's world size;
 // NQD3003 when a launcher is present but this build has no MPI. The first failure of a body is

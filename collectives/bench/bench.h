@@ -18,8 +18,8 @@ struct BenchOptions {
   ReduceOp op = ReduceOp::kSum;
   std::uint64_t begin_bytes = 4096;
   std::uint64_t end_bytes = 64ull << 20;
-  double factor = 2;              // next size = size · factor
-  std::uint64_t step_bytes = 0;   // > 0: next size = size + step instead
+  double factor = 2;             // next size = size · factor
+  std::uint64_t step_bytes = 0;  // > 0: next size = size + step instead
   int warmup = 5;
   int iterations = 20;
   bool check = true;
@@ -27,8 +27,8 @@ struct BenchOptions {
 };
 
 // One size under one algorithm. samples_s are the raw per-iteration times, each already the maximum
-// over ranks; statistics are computed from them. Bandwidths use p50: algbw = effective bytes / time,
-// busbw = algbw × bus_factor; 1 GB/s = 10^9 bytes/s.
+// over ranks; statistics are computed from them. Bandwidths use p50: algbw = effective bytes /
+// time, busbw = algbw × bus_factor; 1 GB/s = 10^9 bytes/s.
 struct BenchRow {
   std::string collective;
   std::string backend;
@@ -46,8 +46,8 @@ struct BenchRow {
   double algbw_gbps = 0, busbw_gbps = 0;
   std::uint64_t wrong = 0;  // wrong elements over all ranks in the verification call
   bool checked = true;
-  std::uint64_t bytes_sent_per_rank = 0;      // counted, one call, maximum over ranks; 0 for library
-  std::uint64_t predicted_bytes_per_rank = 0; // cost.h, the same
+  std::uint64_t bytes_sent_per_rank = 0;  // counted, one call, maximum over ranks; 0 for library
+  std::uint64_t predicted_bytes_per_rank = 0;  // cost.h, the same
 };
 
 struct Verdict {

@@ -1,0 +1,27 @@
+// Binomial tree algorithms: rank r's parent clears r's lowest set bit. Latency logarithmic in n,
+// the whole vector on every edge: for small payloads. S = bytes of the vector.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "collectives/scratch.h"
+#include "collectives/transport.h"
+
+namespace nqd::collectives {
+
+// `data` of `root` overwrites that of the others. Steps ⌈log2 n⌉; a rank sends S to each child: the
+// root ⌈log2 n⌉·S, a leaf nothing. Empty data sends nothing.
+void tree_broadcast(Transport& transport, std::span<std::byte> data, int root);
+
+// Reduction to rank 0, children nearest first, then broadcast: one order of additions, so all ranks
+// end with the same bits. Steps 2⌈log2 n⌉; a rank sends S to its parent (not rank 0) and S to each
+// child. Scratch: S on ranks that have children.
+void tree_all_reduce(Transport& transport, Scratch& scratch, std::span<const std::byte> in,
+                     std::span<std::byte> out, DType type, ReduceOp op);
+
+// Dissemination barrier: in round k every rank signals the one 2^k to its right. ⌈log2 n⌉ steps and
+// empty messages a rank.
+void dissemination_barrier(Transport& transport);
+
+}  // namespace nqd::collectives

@@ -1,0 +1,169 @@
+#include "collectives/local/local_transport.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace nqd::collectives::local {
+
+LocalTransport::LocalTransport(std::shared_ptr<LocalGroup> group, int rank, const std::string& name)
+    : Transport(name), group_(std::move(group)), world_(group_->world), rank_(rank) {}
+
+int LocalTransport::world_rank(int rank) const {
+  return group_->world_ranks[static_cast<std::size_t>(rank)];
+}
+
+void LocalTransport::do_check() {
+  const std::lock_guard lock(world_->mutex);
+  if (world_->fault()) world_->fault()->raise();
+}
+
+void LocalTransport::do_publish() {
+  const std::lock_guard lock(world_->mutex);
+  world_->publish(world_rank(rank_), stage());
+}
+
+void LocalTransport::do_send(std::span<const std::byte> data, int to, int tag) {
+  const std::lock_guard lock(world_->mutex);
+  sends_.push_back({data, to, tag});
+  group_->box(rank_, to).push_back(&sends_.back());
+  group_->changed[static_cast<std::size_t>(to)].notify_all();
+}
+
+void LocalTransport::do_receive(std::span<std::byte> data, int from, int tag) {
+  receives_.push_back({data, from, tag});
+}
+
+void LocalTransport::do_wait() {
+  if (sends_.empty() && receives_.empty()) return;
+  const auto start = std::chrono::steady_clock::now();
+  std::unique_lock lock(world_->mutex);
+  try {
+    for (;;) {
+      take_arrivals(lock);
+      if (complete()) break;
+      check_progress(start);
+      if (world_->fault()) world_->fault()->raise();
+      group_->changed[static_cast<std::size_t>(rank_)].wait_until(lock, start + deadline());
+    }
+  } catch (...) {
+    withdraw(lock);
+    throw;
+  }
+  sends_.clear();
+  receives_.clear();
+}
+
+void LocalTransport::take_arrivals(std::unique_lock<std::mutex>& lock) {
+  for (Receive& receive : receives_) {
+    if (receive.done) continue;
+    auto& box = group_->box(receive.from, rank_);
+    const auto found = std::find_if(box.begin(), box.end(), [&](const Message* message) {
+      return message->tag == receive.tag;
+    });
+    if (found == box.end()) continue;
+    Message& message = **found;
+    box.erase(found);
+    copy_message(lock, message, receive);
+  }
+}
+
+void LocalTransport::copy_message(std::unique_lock<std::mutex>& lock, Message& message,
+                                  Receive& receive) {
+  const std::size_t bytes = message.data.size();
+  const bool agreed = bytes == receive.data.size();
+  if (agreed && bytes > 0) {
+    // In this state the sender cannot take the message back.
+    message.state = Message::State::kCopying;
+    lock.unlock();
+    std::memcpy(receive.data.data(), message.data.data(), bytes);
+    lock.lock();
+  }
+  message.state = Message::State::kDone;
+  receive.done = true;
+  group_->changed[static_cast<std::size_t>(receive.from)].notify_all();
+  if (!agreed) {
+    throw Error(ExitCode::kFault, "NQD4005",
+                "rank " + std::to_string(world_rank(rank_)) + " received " + std::to_string(bytes) +
+                    " bytes from rank " + std::to_string(world_rank(receive.from)) +
+                    " where it expected " + std::to_string(receive.data.size()) + " in " +
+                    describe(stage()),
+                "every rank must make the same call with the same count and type");
+  }
+}
+
+bool LocalTransport::complete() const {
+  return std::all_of(receives_.begin(), receives_.end(), [](const Receive& r) { return r.done; }) &&
+         std::all_of(sends_.begin(), sends_.end(),
+                     [](const Message& m) { return m.state == Message::State::kDone; });
+}
+
+std::vector<int> LocalTransport::pending_peers() const {
+  std::vector<int> peers;
+  for (const Receive& receive : receives_) {
+    if (!receive.done) peers.push_back(world_rank(receive.from));
+  }
+  for (const Message& message : sends_) {
+    if (message.state != Message::State::kDone) peers.push_back(world_rank(message.to));
+  }
+  return peers;
+}
+
+void LocalTransport::check_progress(std::chrono::steady_clock::time_point start) {
+  const std::vector<int> pending = pending_peers();
+  for (const int peer : pending) {
+    // A send completes only when received, so an ended rank has nothing left to deliver.
+    if (!world_->ended(peer)) continue;
+    world_->fail({Fault::Kind::kPeerLost,
+                  {peer},
+                  world_->host(),
+                  "rank " + std::to_string(peer) + " (host " + world_->host() +
+                      ") ended its part of the run while rank " +
+                      std::to_string(world_rank(rank_)) + " waits for it in " + describe(stage())});
+  }
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
+  if (waited < deadline()) return;
+  std::vector<PeerStatus> group;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (rank != rank_) group.push_back(world_->status(world_rank(rank)));
+  }
+  world_->fail(timeout_fault(stage(), waited.count(), std::move(group), pending));
+}
+
+void LocalTransport::withdraw(std::unique_lock<std::mutex>& lock) {
+  for (Message& message : sends_) {
+    std::erase(group_->box(rank_, message.to), &message);
+    group_->changed[static_cast<std::size_t>(rank_)].wait(
+        lock, [&] { return message.state != Message::State::kCopying; });
+  }
+  sends_.clear();
+  receives_.clear();
+}
+
+std::vector<std::byte> LocalTransport::gather_control(std::span<const std::byte> mine) {
+  std::vector<std::byte> all(mine.size() * static_cast<std::size_t>(size()));
+  for (int rank = 0; rank < size(); ++rank) {
+    const auto part =
+        std::span(all).subspan(static_cast<std::size_t>(rank) * mine.size(), mine.size());
+    if (rank == rank_) {
+      std::memcpy(part.data(), mine.data(), mine.size());
+    } else {
+      do_send(mine, rank, kControlTag);
+      do_receive(part, rank, kControlTag);
+    }
+  }
+  do_wait();
+  return all;
+}
+
+std::unique_ptr<Transport> LocalTransport::subgroup(const std::vector<int>& members,
+                                                    const std::string& name) {
+  std::vector<int> world_ranks;
+  for (const int member : members) world_ranks.push_back(world_rank(member));
+  const auto self = std::find(members.begin(), members.end(), rank_) - members.begin();
+  const std::lock_guard lock(world_->mutex);
+  auto group = world_->join(group_.get(), ++subgroup_calls_, world_ranks);
+  return std::make_unique<LocalTransport>(std::move(group), static_cast<int>(self), name);
+}
+
+}  // namespace nqd::collectives::local

@@ -1,0 +1,62 @@
+// Messages between threads through the mailboxes of a LocalGroup. A waiting rank sleeps on a
+// condition variable.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "collectives/local/local_world.h"
+#include "collectives/transport.h"
+
+namespace nqd::collectives::local {
+
+class LocalTransport final : public Transport {
+ public:
+  LocalTransport(std::shared_ptr<LocalGroup> group, int rank, const std::string& name);
+
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(group_->world_ranks.size()); }
+  std::string_view backend() const override { return "local"; }
+  int world_rank(int rank) const override;
+  const std::string& host(int) const override { return world_->host(); }
+
+  std::vector<std::byte> gather_control(std::span<const std::byte> mine) override;
+  std::unique_ptr<Transport> subgroup(const std::vector<int>& members,
+                                      const std::string& name) override;
+
+ private:
+  struct Receive {
+    std::span<std::byte> data;
+    int from = 0;
+    int tag = 0;
+    bool done = false;
+  };
+
+  void do_check() override;
+  void do_publish() override;
+  void do_send(std::span<const std::byte> data, int to, int tag) override;
+  void do_receive(std::span<std::byte> data, int from, int tag) override;
+  void do_wait() override;
+
+  // Copies every message that has arrived, releasing the lock for the copies.
+  void take_arrivals(std::unique_lock<std::mutex>& lock);
+  void copy_message(std::unique_lock<std::mutex>& lock, Message& message, Receive& receive);
+  bool complete() const;
+  std::vector<int> pending_peers() const;  // world ranks
+  // Fails the world when a peer that is waited for has ended, or when time is up.
+  void check_progress(std::chrono::steady_clock::time_point start);
+  // Takes back what was posted, so that no peer touches this rank's buffers any more.
+  void withdraw(std::unique_lock<std::mutex>& lock);
+
+  std::shared_ptr<LocalGroup> group_;
+  std::shared_ptr<LocalWorld> world_;
+  int rank_;
+  int subgroup_calls_ = 0;
+  std::deque<Message> sends_;  // a deque keeps addresses
+  std::vector<Receive> receives_;
+};
+
+}  // namespace nqd::collectives::local

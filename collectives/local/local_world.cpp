@@ -1,0 +1,63 @@
+#include "collectives/local/local_world.h"
+
+#include <utility>
+
+#include "base/host.h"
+
+namespace nqd::collectives::local {
+
+LocalGroup::LocalGroup(std::shared_ptr<LocalWorld> the_world, std::vector<int> ranks)
+    : world(std::move(the_world)),
+      world_ranks(std::move(ranks)),
+      boxes(world_ranks.size() * world_ranks.size()),
+      changed(world_ranks.size()) {}
+
+LocalGroup::~LocalGroup() {
+  const std::lock_guard lock(world->mutex);
+  std::erase(world->groups_, this);
+}
+
+LocalWorld::LocalWorld(int ranks) : host_(read_host_info().hostname), ranks_(index(ranks)) {}
+
+void LocalWorld::fail(Fault fault) {
+  if (fault_) return;
+  fault_ = std::move(fault);
+  wake_all();
+}
+
+void LocalWorld::end(int world_rank) {
+  ranks_[index(world_rank)].ended = true;
+  wake_all();
+}
+
+PeerStatus LocalWorld::status(int world_rank) const {
+  const RankState& rank = ranks_[index(world_rank)];
+  return {world_rank, host_, rank.stage, true, 0, rank.ended};
+}
+
+std::shared_ptr<LocalGroup> LocalWorld::make_group(const std::vector<int>& world_ranks) {
+  auto group = std::make_shared<LocalGroup>(shared_from_this(), world_ranks);
+  groups_.push_back(group.get());
+  return group;
+}
+
+std::shared_ptr<LocalGroup> LocalWorld::join(const LocalGroup* parent, int call,
+                                             const std::vector<int>& world_ranks) {
+  const auto key = std::tuple(parent, call, world_ranks.front());
+  Forming& forming = forming_[key];
+  std::shared_ptr<LocalGroup> group = forming.group.lock();
+  if (!group) {
+    group = make_group(world_ranks);
+    forming.group = group;
+  }
+  if (++forming.joined == world_ranks.size()) forming_.erase(key);
+  return group;
+}
+
+void LocalWorld::wake_all() {
+  for (LocalGroup* group : groups_) {
+    for (std::condition_variable& rank : group->changed) rank.notify_all();
+  }
+}
+
+}  // namespace nqd::collectives::local

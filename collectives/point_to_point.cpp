@@ -1,0 +1,210 @@
+#include "collectives/point_to_point.h"
+
+#include <algorithm>
+#include <cstring>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "collectives/algorithms/ring.h"
+#include "collectives/algorithms/tree.h"
+#include "collectives/reduce.h"
+
+namespace nqd::collectives {
+namespace {
+
+struct SplitChoice {
+  int color = 0;
+  int key = 0;
+};
+
+// The ranks of this rank's color, ordered by (key, rank).
+std::vector<int> members_of(const std::vector<std::byte>& gathered, int color) {
+  std::vector<std::pair<int, int>> found;  // key, rank
+  for (std::size_t rank = 0; rank * sizeof(SplitChoice) < gathered.size(); ++rank) {
+    SplitChoice choice;
+    std::memcpy(&choice, gathered.data() + rank * sizeof choice, sizeof choice);
+    if (choice.color == color) found.emplace_back(choice.key, static_cast<int>(rank));
+  }
+  std::sort(found.begin(), found.end());
+  std::vector<int> members;
+  for (const auto& [key, rank] : found) members.push_back(rank);
+  return members;
+}
+
+void check_shard(std::size_t shard_bytes, std::size_t total_bytes, DType type, int n, int rank) {
+  const std::size_t element = size_bytes(type);
+  const auto chunk =
+      chunk_of(total_bytes / element, static_cast<std::size_t>(n), static_cast<std::size_t>(rank));
+  if (total_bytes % element == 0 && shard_bytes == chunk.count * element) return;
+  throw Error(ExitCode::kUsage, "NQD2103",
+              "rank " + std::to_string(rank) + " of " + std::to_string(n) + " owns " +
+                  std::to_string(chunk.count * element) + " of " + std::to_string(total_bytes) +
+                  " bytes, but gave a span of " + std::to_string(shard_bytes),
+              "size the shard with chunk_of(total, ranks, rank)");
+}
+
+void run_all_reduce(Transport& transport, Scratch& scratch, std::span<const std::byte> in,
+                    std::span<std::byte> out, DType type, ReduceOp op, Algorithm algorithm) {
+  transport.begin(Collective::kAllReduce);
+  switch (algorithm) {
+    case Algorithm::kAuto:
+    case Algorithm::kRing:
+      ring_all_reduce(transport, scratch, in, out, type, op);
+      break;
+    case Algorithm::kTree:
+      tree_all_reduce(transport, scratch, in, out, type, op);
+      break;
+    case Algorithm::kLibrary:
+      transport.library_all_reduce(in, out, type, op);
+      break;
+  }
+  transport.end();
+}
+
+}  // namespace
+
+PointToPointCommunicator::PointToPointCommunicator(std::unique_ptr<Transport> transport)
+    : transport_(std::move(transport)) {}
+
+void PointToPointCommunicator::run(std::function<void()> operation) {
+  if (worker_ && worker_->busy()) {
+    submit(std::move(operation)).wait();
+    return;
+  }
+  try {
+    operation();
+  } catch (const Error&) {
+    transport_->acknowledge_fault();
+    throw;
+  }
+}
+
+Work PointToPointCommunicator::submit(std::function<void()> operation) {
+  if (!worker_) worker_ = std::make_unique<Worker>();
+  auto state = std::make_shared<Work::State>();
+  state->operation = std::move(operation);
+  state->on_error = [transport = std::weak_ptr(transport_)] {
+    if (const auto alive = transport.lock()) alive->acknowledge_fault();
+  };
+  worker_->submit(state);
+  return Work(std::move(state));
+}
+
+void PointToPointCommunicator::drain() const {
+  if (worker_) worker_->drain();
+}
+
+void PointToPointCommunicator::check_peer(int peer) const {
+  if (peer >= 0 && peer < size()) return;
+  throw Error(ExitCode::kUsage, "NQD2103",
+              "rank " + std::to_string(peer) + " is outside group " + group() + " of " +
+                  std::to_string(size()) + " ranks",
+              "ranks of a group count from 0");
+}
+
+void PointToPointCommunicator::all_reduce(std::span<const std::byte> in, std::span<std::byte> out,
+                                          DType type, ReduceOp op, Algorithm algorithm) {
+  check_reduction(in.size(), out.size(), type, op);
+  run([=, this] { run_all_reduce(*transport_, scratch_, in, out, type, op, algorithm); });
+}
+
+Work PointToPointCommunicator::all_reduce_async(std::span<std::byte> data, DType type, ReduceOp op,
+                                                Algorithm algorithm) {
+  check_reduction(data.size(), data.size(), type, op);
+  return submit(
+      [=, this] { run_all_reduce(*transport_, scratch_, data, data, type, op, algorithm); });
+}
+
+void PointToPointCommunicator::all_gather(std::span<const std::byte> in, std::span<std::byte> out,
+                                          DType type) {
+  check_shard(in.size(), out.size(), type, size(), rank());
+  run([=, this] {
+    transport_->begin(Collective::kAllGather);
+    ring_all_gather(*transport_, in, out, type);
+    transport_->end();
+  });
+}
+
+void PointToPointCommunicator::reduce_scatter(std::span<const std::byte> in,
+                                              std::span<std::byte> out, DType type, ReduceOp op) {
+  check_reduction(in.size(), in.size(), type, op);
+  check_shard(out.size(), in.size(), type, size(), rank());
+  run([=, this] {
+    transport_->begin(Collective::kReduceScatter);
+    ring_reduce_scatter(*transport_, scratch_, in, out, type, op);
+    transport_->end();
+  });
+}
+
+void PointToPointCommunicator::broadcast(std::span<std::byte> data, int root) {
+  check_peer(root);
+  run([=, this] {
+    transport_->begin(Collective::kBroadcast);
+    tree_broadcast(*transport_, data, root);
+    transport_->end();
+  });
+}
+
+void PointToPointCommunicator::barrier() {
+  run([this] {
+    transport_->begin(Collective::kBarrier);
+    dissemination_barrier(*transport_);
+    transport_->end();
+  });
+}
+
+void PointToPointCommunicator::send(std::span<const std::byte> data, int to) {
+  check_peer(to);
+  run([=, this] {
+    transport_->begin(Collective::kSendRecv);
+    transport_->send(data, to);
+    transport_->wait();
+    transport_->end();
+  });
+}
+
+void PointToPointCommunicator::receive(std::span<std::byte> data, int from) {
+  check_peer(from);
+  run([=, this] {
+    transport_->begin(Collective::kSendRecv);
+    transport_->receive(data, from);
+    transport_->wait();
+    transport_->end();
+  });
+}
+
+std::unique_ptr<Communicator> PointToPointCommunicator::split(int color, int key,
+                                                              const std::string& group) {
+  const SplitChoice mine{color, key};
+  std::unique_ptr<Transport> part;
+  run([&] {
+    const auto gathered = transport_->gather_control(std::as_bytes(std::span(&mine, 1)));
+    if (color >= 0) part = transport_->subgroup(members_of(gathered, color), group);
+  });
+  if (!part) return nullptr;
+  part->set_deadline(transport_->deadline());
+  return std::make_unique<PointToPointCommunicator>(std::move(part));
+}
+
+Traffic PointToPointCommunicator::traffic() const {
+  drain();
+  return transport_->traffic();
+}
+
+void PointToPointCommunicator::reset_traffic() {
+  drain();
+  transport_->reset_traffic();
+}
+
+void PointToPointCommunicator::set_ledger(MemoryLedger* ledger) {
+  drain();
+  scratch_.set_ledger(ledger);
+}
+
+void PointToPointCommunicator::set_deadline(std::chrono::milliseconds deadline) {
+  drain();
+  transport_->set_deadline(deadline);
+}
+
+}  // namespace nqd::collectives

@@ -1,0 +1,59 @@
+// The Communicator over any Transport: what every CPU backend hands out.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "collectives/communicator.h"
+#include "collectives/scratch.h"
+#include "collectives/transport.h"
+#include "collectives/worker.h"
+
+namespace nqd::collectives {
+
+class PointToPointCommunicator final : public Communicator {
+ public:
+  explicit PointToPointCommunicator(std::unique_ptr<Transport> transport);
+
+  int rank() const override { return transport_->rank(); }
+  int size() const override { return transport_->size(); }
+  const std::string& group() const override { return transport_->group(); }
+  std::string_view backend() const override { return transport_->backend(); }
+  const std::string& host(int rank) const override { return transport_->host(rank); }
+  int world_rank(int rank) const override { return transport_->world_rank(rank); }
+
+  void all_reduce(std::span<const std::byte> in, std::span<std::byte> out, DType type, ReduceOp op,
+                  Algorithm algorithm) override;
+  void all_gather(std::span<const std::byte> in, std::span<std::byte> out, DType type) override;
+  void reduce_scatter(std::span<const std::byte> in, std::span<std::byte> out, DType type,
+                      ReduceOp op) override;
+  void broadcast(std::span<std::byte> data, int root) override;
+  void barrier() override;
+  void send(std::span<const std::byte> data, int to) override;
+  void receive(std::span<std::byte> data, int from) override;
+  Work all_reduce_async(std::span<std::byte> data, DType type, ReduceOp op,
+                        Algorithm algorithm) override;
+  std::unique_ptr<Communicator> split(int color, int key, const std::string& group) override;
+
+  Traffic traffic() const override;
+  void reset_traffic() override;
+  void set_ledger(MemoryLedger* ledger) override;
+  void set_deadline(std::chrono::milliseconds deadline) override;
+
+ private:
+  // Runs `operation` on the caller, or behind the asynchronous operations that are pending.
+  void run(std::function<void()> operation);
+  Work submit(std::function<void()> operation);
+  // Waits until the caller owns the transport.
+  void drain() const;
+  void check_peer(int peer) const;
+
+  std::shared_ptr<Transport> transport_;
+  Scratch scratch_;
+  // Destroyed first, so that pending operations end while the transport lives.
+  std::unique_ptr<Worker> worker_;
+};
+
+}  // namespace nqd::collectives

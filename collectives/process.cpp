@@ -1,0 +1,21 @@
+// The end of a process whose peers may be gone.
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+
+#include "collectives/world.h"
+
+namespace nqd::collectives {
+
+void abort_process(int code) {
+  // Another thread may hold the stream for ever (this also ends processes that hang): then what it
+  // buffered is lost, not the exit.
+  if (ftrylockfile(stdout) == 0) {
+    std::cout.flush();
+    fflush_unlocked(stdout);
+    funlockfile(stdout);
+  }
+  std::_Exit(code);
+}
+
+}  // namespace nqd::collectives

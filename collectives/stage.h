@@ -1,0 +1,55 @@
+// Where a rank is in its communication, and what is known about a failure of the world.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "collectives/types.h"
+
+namespace nqd::collectives {
+
+// The call that a rank is in, or was in last.
+struct Stage {
+  std::string group;  // empty: no call yet
+  Collective collective = Collective::kBarrier;
+  std::uint64_t sequence = 0;  // 1-based within the group
+  std::uint32_t step = 0;      // waits completed in this call
+  bool active = false;         // false: the call has returned
+};
+
+// "all_reduce #41 of group dp, step 3", or "no collective yet".
+std::string describe(const Stage& stage);
+
+// What one rank knows of another when a wait passes its deadline.
+struct PeerStatus {
+  int world_rank = 0;
+  std::string host;
+  Stage stage;
+  bool stage_known = true;  // false: a rank of another host
+  double silent_s = 0;      // since its last sign of life; 0 where it is not watched
+  bool ended = false;       // its body has returned
+};
+
+// A heartbeat older than this stands still: several missed ticks, and far below any deadline.
+inline constexpr double kSilentAfter_s = 1.0;
+
+// A failure of the world as every survivor reports it.
+struct Fault {
+  enum class Kind : std::uint32_t { kPeerLost, kTimeout };
+  Kind kind = Kind::kPeerLost;
+  std::vector<int> ranks;  // world ranks at fault, most suspect first
+  std::string host;        // of ranks.front()
+  std::string message;
+
+  // Throws PeerLostError or TimeoutError.
+  [[noreturn]] void raise() const;
+};
+
+// The fault of a wait of `waited_s` in `mine` whose direct peers (world ranks) were `pending`.
+// `group` is every other rank of the group. Ranks whose heartbeat stands still come first, then
+// those that have not reached the call, then the direct peers.
+Fault timeout_fault(const Stage& mine, double waited_s, std::vector<PeerStatus> group,
+                    const std::vector<int>& pending);
+
+}  // namespace nqd::collectives

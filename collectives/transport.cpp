@@ -1,0 +1,49 @@
+#include "collectives/transport.h"
+
+namespace nqd::collectives {
+
+void Transport::begin(Collective collective) {
+  const bool point_to_point = collective == Collective::kSendRecv;
+  std::uint64_t& calls = point_to_point ? point_to_point_calls_ : collective_calls_;
+  stage_ = {group_, collective, ++calls, 0, true};
+  tag_ = point_to_point ? kPointToPointTag
+                        : kFirstCollectiveTag + static_cast<int>(calls % kCollectiveTags);
+  do_check();
+  do_publish();
+  ++counts_[collective].calls;
+}
+
+void Transport::end() {
+  stage_.active = false;
+  do_publish();
+}
+
+void Transport::send(std::span<const std::byte> data, int to) {
+  TrafficCount& count = counts_[stage_.collective];
+  ++count.messages;
+  count.bytes_sent += data.size();
+  do_send(data, to, tag_);
+}
+
+void Transport::receive(std::span<std::byte> data, int from) { do_receive(data, from, tag_); }
+
+void Transport::wait() {
+  do_wait();
+  ++stage_.step;
+  do_publish();
+}
+
+void Transport::library_all_reduce(std::span<const std::byte>, std::span<std::byte>, DType,
+                                   ReduceOp) {
+  throw Error(ExitCode::kUsage, "NQD2102",
+              "the " + std::string(backend()) + " backend has no library all_reduce",
+              "use ring or tree, or run under mpirun for MPI_Allreduce");
+}
+
+Traffic Transport::traffic() const {
+  Traffic traffic;
+  for (const auto& [collective, count] : counts_) traffic[{group_, collective}] = count;
+  return traffic;
+}
+
+}  // namespace nqd::collectives

@@ -1,0 +1,101 @@
+// Point-to-point messages between the ranks of one group: all that a backend has to provide. The
+// algorithms in collectives/algorithms/ are written once over it.
+//
+// One thread at a time may use a transport. A wait ends by completion, by the deadline
+// (TimeoutError) or by a fault of any rank of the world (PeerLostError); after either error the
+// transport only throws.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+#include "collectives/communicator.h"
+#include "collectives/stage.h"
+#include "collectives/types.h"
+
+namespace nqd::collectives {
+
+class Transport {
+ public:
+  explicit Transport(std::string group) : group_(std::move(group)) {}
+  virtual ~Transport() = default;
+  Transport(const Transport&) = delete;
+  Transport& operator=(const Transport&) = delete;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual std::string_view backend() const = 0;
+  virtual int world_rank(int rank) const = 0;
+  virtual const std::string& host(int rank) const = 0;
+  const std::string& group() const { return group_; }
+
+  // Opens a call: gives it a sequence number and a tag of its own, so that messages of calls that
+  // ranks issue in different orders never match. Every rank of the group must open the same
+  // collectives in the same order; kSendRecv has a sequence of its own.
+  void begin(Collective collective);
+  // Closes the call that succeeded; a failed one stays open, for the reports of its peers.
+  void end();
+
+  // Posts a message and counts it: the only source of traffic counts. The data must stay untouched
+  // until wait() returns.
+  void send(std::span<const std::byte> data, int to);
+  // Posts a receive of exactly data.size() bytes.
+  void receive(std::span<std::byte> data, int from);
+  // Completes everything posted since the last wait. A message of another length than its receive
+  // is Error (kFault, NQD4005).
+  void wait();
+
+  // Collective, uncounted: every rank's `mine` (equal lengths), in rank order.
+  virtual std::vector<std::byte> gather_control(std::span<const std::byte> mine) = 0;
+  // Collective over `members` (ranks of this group, in the order of their new ranks), which contain
+  // this rank; several disjoint groups may form in one call.
+  virtual std::unique_ptr<Transport> subgroup(const std::vector<int>& members,
+                                              const std::string& group) = 0;
+  // The library's own all-reduce, uncounted. Throws Error (kUsage, NQD2102) where there is none.
+  virtual void library_all_reduce(std::span<const std::byte> in, std::span<std::byte> out,
+                                  DType type, ReduceOp op);
+  // The caller of the communicator has received the error of a fault and will report it.
+  virtual void acknowledge_fault() {}
+
+  Traffic traffic() const;
+  void reset_traffic() { counts_.clear(); }
+  std::chrono::milliseconds deadline() const { return deadline_; }
+  void set_deadline(std::chrono::milliseconds deadline) { deadline_ = deadline; }
+
+ protected:
+  const Stage& stage() const { return stage_; }
+
+ private:
+  // Throws when the world has already failed.
+  virtual void do_check() = 0;
+  // Shows stage() to the peers.
+  virtual void do_publish() = 0;
+  virtual void do_send(std::span<const std::byte> data, int to, int tag) = 0;
+  virtual void do_receive(std::span<std::byte> data, int from, int tag) = 0;
+  virtual void do_wait() = 0;
+
+  std::string group_;
+  std::chrono::milliseconds deadline_{60'000};
+  Stage stage_;
+  int tag_ = 0;
+  std::uint64_t collective_calls_ = 0;
+  std::uint64_t point_to_point_calls_ = 0;
+  std::map<Collective, TrafficCount> counts_;
+};
+
+// Tags: point to point, control exchanges, then collectives by sequence number. MPI promises tags
+// up to 32767.
+inline constexpr int kPointToPointTag = 0;
+inline constexpr int kControlTag = 1;
+inline constexpr int kFirstCollectiveTag = 2;
+inline constexpr int kCollectiveTags = 32'000;
+
+}  // namespace nqd::collectives

@@ -1,0 +1,63 @@
+#include "collectives/world.h"
+
+#include <string>
+
+#include "collectives/local/local.h"
+#include "collectives/mpi/mpi.h"
+
+namespace nqd::collectives {
+namespace {
+
+// mpirun -n 1 counts too: the user chose MPI. A Slurm step or torchrun of one is a plain process.
+bool is_multi_process(const LaunchIdentity& identity) {
+  return identity.launcher == "openmpi" || identity.launcher == "mpich" || identity.world_size > 1;
+}
+
+void check_transport(const LaunchIdentity& identity) {
+  const bool can_use_mpi = identity.launcher != "torchrun";
+  if (mpi::is_available() && can_use_mpi) return;
+  throw Error(
+      ExitCode::kEnvironment, "NQD3003",
+      "launched by " + identity.launcher + " as rank " + std::to_string(identity.rank) + " of " +
+          std::to_string(identity.world_size) + ", but " +
+          (can_use_mpi ? "this build has no MPI" : "ranks in several processes talk through MPI"),
+      can_use_mpi ? "build with -DNQD_WITH_MPI=ON, or run one process with --ranks N"
+                  : "start the job with mpirun, or run one process with --ranks N");
+}
+
+void check_asked(const WorldOptions& options, const LaunchIdentity& identity) {
+  if (!options.ranks || *options.ranks == identity.world_size) return;
+  throw Error(ExitCode::kEnvironment, "NQD3001",
+              "asked for " + std::to_string(*options.ranks) + " ranks, but " + identity.launcher +
+                  " started " + std::to_string(identity.world_size) + " (" + identity.rank_source +
+                  ")",
+              "start it with -n " + std::to_string(*options.ranks) + ", or ask for " +
+                  std::to_string(identity.world_size));
+}
+
+}  // namespace
+
+std::vector<BackendStatus> backend_status() {
+  return {{"local", true, "ranks are threads of one process"},
+          {"mpi", mpi::is_available(), mpi::detail()}};
+}
+
+void run_threads(int ranks, const WorldOptions& options,
+                 const std::function<void(Communicator&)>& body) {
+  if (ranks < 1) {
+    throw Error(ExitCode::kUsage, "NQD3001",
+                "asked for " + std::to_string(ranks) + " ranks, but a world has at least one",
+                "give --ranks 1 or more");
+  }
+  local::run(ranks, options, body);
+}
+
+void run_world(const WorldOptions& options, const std::function<void(Communicator&)>& body) {
+  const LaunchIdentity identity = read_launch_identity();
+  if (!is_multi_process(identity)) return run_threads(options.ranks.value_or(1), options, body);
+  check_transport(identity);
+  check_asked(options, identity);
+  mpi::run(options, identity, body);
+}
+
+}  // namespace nqd::collectives

@@ -1,0 +1,88 @@
+#include "tests/cases/case_values.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+namespace nqd::collectives {
+namespace {
+
+template <typename T>
+void store(std::vector<std::byte>& bytes, std::size_t index, T value) {
+  std::memcpy(bytes.data() + index * sizeof(T), &value, sizeof(T));
+}
+
+template <typename T>
+T load(const std::vector<std::byte>& bytes, std::size_t index) {
+  T value;
+  std::memcpy(&value, bytes.data() + index * sizeof(T), sizeof(T));
+  return value;
+}
+
+double rounded(double value, DType type) {
+  Values one(type, 1);
+  one.set(0, value);
+  return one.get(0);
+}
+
+}  // namespace
+
+double input_value(ReduceOp op, std::size_t rank, std::size_t element) {
+  if (op == ReduceOp::kProd) return 1 + static_cast<double>((rank + element) % 2);
+  return static_cast<double>((7 * element + 3 * rank + rank * element) % 13);
+}
+
+double expected_value(ReduceOp op, std::size_t ranks, std::size_t element, DType type) {
+  double result = input_value(op, 0, element);
+  for (std::size_t rank = 1; rank < ranks; ++rank) {
+    const double value = input_value(op, rank, element);
+    if (op == ReduceOp::kSum || op == ReduceOp::kAvg) result += value;
+    if (op == ReduceOp::kProd) result *= value;
+    if (op == ReduceOp::kMin) result = std::min(result, value);
+    if (op == ReduceOp::kMax) result = std::max(result, value);
+  }
+  if (op != ReduceOp::kAvg) return rounded(result, type);
+  if (type == DType::kFloat64) return result / static_cast<double>(ranks);
+  return rounded(static_cast<float>(result) / static_cast<float>(ranks), type);
+}
+
+void Values::set(std::size_t index, double value) {
+  switch (type_) {
+    case DType::kFloat32:
+      return store(bytes_, index, static_cast<float>(value));
+    case DType::kFloat64:
+      return store(bytes_, index, value);
+    case DType::kBFloat16:
+      return store(bytes_, index, to_bfloat16(static_cast<float>(value)));
+    case DType::kInt32:
+      return store(bytes_, index, static_cast<std::int32_t>(value));
+    case DType::kInt64:
+      return store(bytes_, index, static_cast<std::int64_t>(value));
+    case DType::kUInt8:
+      return store(bytes_, index, static_cast<std::uint8_t>(static_cast<unsigned>(value)));
+  }
+}
+
+double Values::get(std::size_t index) const {
+  switch (type_) {
+    case DType::kFloat32:
+      return load<float>(bytes_, index);
+    case DType::kFloat64:
+      return load<double>(bytes_, index);
+    case DType::kBFloat16:
+      return to_float(load<BFloat16>(bytes_, index));
+    case DType::kInt32:
+      return load<std::int32_t>(bytes_, index);
+    case DType::kInt64:
+      return static_cast<double>(load<std::int64_t>(bytes_, index));
+    case DType::kUInt8:
+      return load<std::uint8_t>(bytes_, index);
+  }
+  return 0;
+}
+
+void fill_input(Values& values, ReduceOp op, std::size_t rank, std::size_t offset) {
+  for (std::size_t i = 0; i < values.count(); ++i) values.set(i, input_value(op, rank, offset + i));
+}
+
+}  // namespace nqd::collectives

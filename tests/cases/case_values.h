@@ -1,0 +1,36 @@
+// Inputs that differ by rank and element, and their exact reductions.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "base/dtype.h"
+#include "collectives/types.h"
+
+namespace nqd::collectives {
+
+// Element values are small whole numbers: their sums and products over 8 ranks are exact in every
+// element type (bfloat16 holds whole numbers up to 256).
+double input_value(ReduceOp op, std::size_t rank, std::size_t element);
+// The reduction over `ranks` ranks as it is stored in `type` (uint8 wraps, averages are rounded).
+double expected_value(ReduceOp op, std::size_t ranks, std::size_t element, DType type);
+
+// Vectors of any element type, by value.
+class Values {
+ public:
+  Values(DType type, std::size_t count) : type_(type), bytes_(count * size_bytes(type)) {}
+  std::vector<std::byte>& bytes() { return bytes_; }
+  std::size_t count() const { return bytes_.size() / size_bytes(type_); }
+  DType type() const { return type_; }
+  void set(std::size_t index, double value);
+  double get(std::size_t index) const;
+
+ private:
+  DType type_;
+  std::vector<std::byte> bytes_;
+};
+
+// Fills elements [0, count) with the inputs of `rank`, the first being element `offset`.
+void fill_input(Values& values, ReduceOp op, std::size_t rank, std::size_t offset = 0);
+
+}  // namespace nqd::collectives

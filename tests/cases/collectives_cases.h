@@ -1,0 +1,20 @@
+// The cases that every backend must pass, written once: collectives/local runs them on threads,
+// tests/mpi under mpirun. All expected values are exact.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "collectives/communicator.h"
+
+namespace nqd::collectives {
+
+struct CaseReport {
+  int checks = 0;
+  std::vector<std::string> failures;  // of this rank, at most a handful kept
+};
+
+// Collective. Runs every case on `world`, whatever its size.
+CaseReport run_collectives_cases(Communicator& world);
+
+}  // namespace nqd::collectives

@@ -12,6 +12,28 @@ constexpr std::array kCodes = {
              "The path given does not name a readable file. Check the spelling and permissions."},
     // 1200: mesh rules
     // 1300: memory and advice
+    CodeInfo{"NQD1301", "the plan does not fit into the device's memory",
+             "The worst pipeline stage needs more bytes than cluster.memory_bytes. The message names "
+             "the largest category; the hint lists changes that were planned in turn and fit. State "
+             "(weights, gradients, master, moments) shrinks by sharding (zero1, zero2, zero3), "
+             "activations by recomputation or a smaller micro-batch, both by tp and pp."},
+    CodeInfo{"NQD1302", "much of the step is pipeline bubble",
+             "With p stages and m micro-batches a stage waits (p-1)/(m+p-1) of the step. Raise "
+             "global_batch_size, so that m is at least 4p, or use fewer stages, or interleave."},
+    CodeInfo{"NQD1303", "only the state of this model is planned",
+             "A model of family state gives a parameter count and no shapes: weights, gradients and "
+             "optimizer state follow from it, activations and arithmetic do not."},
+    CodeInfo{"NQD1304", "the device's memory is unknown",
+             "Without cluster.memory_bytes the plan lists bytes but cannot say whether they fit."},
+    CodeInfo{"NQD1305", "a calibrated curve is used beyond its measured sizes",
+             "The payload of a collective lies outside the sweep that was measured. The nearest piece "
+             "of the curve is continued, which may be far off where the algorithm changes."},
+    CodeInfo{"NQD1306", "the step time is unknown",
+             "A rate that the time depends on is not given: the matrix product rate, the memory "
+             "bandwidth, or the bandwidth of a link. nqd prints no partial time."},
+    CodeInfo{"NQD1307", "the plan fits with little to spare",
+             "The plan counts tensors. The device context, the allocator's fragmentation and library "
+             "workspaces come on top, commonly 0.5 to 2 GB."},
     // 2000: files and data
     CodeInfo{"NQD2001", "input file cannot be read",
              "The file is missing, a folder, or not readable by this user."},

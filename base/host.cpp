@@ -59,16 +59,17 @@ std::string cgroup_path(const std::string& controller) {
 }
 
 // The tightest numeric value of `leaf` from the group up to the mount: a parent's limit binds too.
-std::optional<std::uint64_t> tightest_limit(const std::filesystem::path& mount, std::string group,
-                                            const std::string& leaf) {
+std::optional<std::uint64_t> tightest_limit(const std::filesystem::path& mount,
+                                            std::filesystem::path group, const std::string& leaf) {
   std::optional<std::uint64_t> limit;
   for (;;) {
-    const std::string text = first_line(mount / std::filesystem::path(group).relative_path() / leaf);
-    const std::uint64_t value = text.empty() || text == "max" ? 0 : std::strtoull(text.c_str(), nullptr, 10);
+    const std::string text = first_line(mount / group.relative_path() / leaf);
+    const std::uint64_t value =
+        text.empty() || text == "max" ? 0 : std::strtoull(text.c_str(), nullptr, 10);
     // v1 writes "no limit" as a number near 2^63.
     if (value > 0 && value < (1ull << 60)) limit = std::min(limit.value_or(value), value);
     if (group.empty() || group == "/") return limit;
-    group = std::filesystem::path(group).parent_path().string();
+    group = group.parent_path();
   }
 }
 
@@ -77,15 +78,35 @@ std::optional<std::uint64_t> cgroup_memory_limit() {
   return tightest_limit("/sys/fs/cgroup/memory", cgroup_path("memory"), "memory.limit_in_bytes");
 }
 
-// CPUs that the cgroup's quota allows, rounded up; 0 = no quota.
-int cgroup_cpus() {
-  std::istringstream v2(first_line(
-      std::filesystem::path("/sys/fs/cgroup") /
-      std::filesystem::path(cgroup_path("")).relative_path() / "cpu.max"));
-  std::string quota;
-  double period = 0;
-  if (!(v2 >> quota >> period) || quota == "max" || period <= 0) return 0;
-  return static_cast<int>(std::ceil(std::strtod(quota.c_str(), nullptr) / period));
+// Whole CPUs that one group's quota allows; nothing without a quota. v2 holds "QUOTA PERIOD" in one
+// file, v1 in two, with -1 for "no quota".
+std::optional<int> quota_cpus(const std::filesystem::path& group) {
+  std::string text = first_line(group / "cpu.max");
+  if (text.empty()) {
+    text = first_line(group / "cpu.cfs_quota_us") + " " + first_line(group / "cpu.cfs_period_us");
+  }
+  std::istringstream fields(text);
+  double quota_us = 0;
+  double period_us = 0;
+  if (!(fields >> quota_us >> period_us) || quota_us <= 0 || period_us <= 0) return std::nullopt;
+  return std::max(1, static_cast<int>(std::ceil(quota_us / period_us)));
+}
+
+// The tightest quota from the group up to the mount.
+std::optional<int> tightest_quota(const std::filesystem::path& mount, std::filesystem::path group) {
+  std::optional<int> tightest;
+  for (;;) {
+    if (const auto cpus = quota_cpus(mount / group.relative_path())) {
+      tightest = std::min(tightest.value_or(*cpus), *cpus);
+    }
+    if (group.empty() || group == "/") return tightest;
+    group = group.parent_path();
+  }
+}
+
+std::optional<int> cgroup_cpus() {
+  if (const auto v2 = tightest_quota("/sys/fs/cgroup", cgroup_path(""))) return v2;
+  return tightest_quota("/sys/fs/cgroup/cpu", cgroup_path("cpu,cpuacct"));
 }
 
 int affinity_cpus() {
@@ -94,6 +115,22 @@ int affinity_cpus() {
   if (::sched_getaffinity(0, sizeof set, &set) != 0) return 0;
   return CPU_COUNT(&set);
 }
+
+// In pages; zeros when unreadable.
+struct Statm {
+  std::uint64_t resident = 0;
+  std::uint64_t shared = 0;  // mapped files and shared memory
+};
+
+Statm read_statm() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t size = 0;
+  Statm pages;
+  if (!(file >> size >> pages.resident >> pages.shared)) return {};
+  return pages;
+}
+
+std::uint64_t page_bytes() { return static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)); }
 
 }  // namespace
 
@@ -106,9 +143,9 @@ HostInfo read_host_info() {
   }
   info.cpu_model = cpu_model();
   info.online_cpus = static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
-  info.usable_cpus = affinity_cpus() > 0 ? affinity_cpus() : info.online_cpus;
-  if (const int quota = cgroup_cpus(); quota > 0) info.usable_cpus = std::min(info.usable_cpus, quota);
-  info.usable_cpus = std::max(info.usable_cpus, 1);
+  const int affinity = affinity_cpus();
+  info.usable_cpus = affinity > 0 ? affinity : info.online_cpus;
+  if (const auto quota = cgroup_cpus()) info.usable_cpus = std::min(info.usable_cpus, *quota);
   info.memory_total_bytes = meminfo_bytes("MemTotal");
   info.memory_available_bytes = meminfo_bytes("MemAvailable");
   info.cgroup_memory_bytes = cgroup_memory_limit();
@@ -116,12 +153,11 @@ HostInfo read_host_info() {
   return info;
 }
 
-std::uint64_t resident_bytes() {
-  std::ifstream file("/proc/self/statm");
-  std::uint64_t size = 0;
-  std::uint64_t resident = 0;
-  if (!(file >> size >> resident)) return 0;
-  return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+std::uint64_t resident_bytes() { return read_statm().resident * page_bytes(); }
+
+std::uint64_t anonymous_resident_bytes() {
+  const Statm pages = read_statm();
+  return (pages.resident - std::min(pages.shared, pages.resident)) * page_bytes();
 }
 
 }  // namespace nqd

@@ -1,6 +1,7 @@
 // What this process may use of its host: name, cores, memory.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,9 +20,12 @@ struct HostInfo {
   std::optional<std::uint64_t> cgroup_memory_bytes;
   double load_1min = 0;
 
-  // What a job on this host may allocate: the cgroup's limit where there is one, else MemTotal.
+  // What a job on this host may allocate: MemTotal, or the cgroup's limit where it is lower (a
+  // limit above the memory that exists promises nothing). 0 when neither could be read.
   std::uint64_t memory_limit_bytes() const {
-    return cgroup_memory_bytes ? *cgroup_memory_bytes : memory_total_bytes;
+    if (!cgroup_memory_bytes) return memory_total_bytes;
+    if (memory_total_bytes == 0) return *cgroup_memory_bytes;
+    return std::min(*cgroup_memory_bytes, memory_total_bytes);
   }
 };
 
@@ -30,5 +34,8 @@ HostInfo read_host_info();
 
 // Resident set of this process now, in bytes (/proc/self/statm); 0 when unreadable.
 std::uint64_t resident_bytes();
+
+// The anonymous part of it: heap and stacks, without mapped files and shared memory.
+std::uint64_t anonymous_resident_bytes();
 
 }  // namespace nqd

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <utility>
 
@@ -10,19 +11,32 @@ namespace nqd {
 
 std::string_view name(MemoryTag tag) {
   switch (tag) {
-    case MemoryTag::kWeights: return "weights";
-    case MemoryTag::kGradients: return "gradients";
-    case MemoryTag::kMaster: return "master";
-    case MemoryTag::kMoments: return "moments";
-    case MemoryTag::kEma: return "ema";
-    case MemoryTag::kGatheredUnits: return "gathered_units";
-    case MemoryTag::kActivations: return "activations";
-    case MemoryTag::kActivationGradients: return "activation_gradients";
-    case MemoryTag::kLogits: return "logits";
-    case MemoryTag::kWorkspace: return "workspace";
-    case MemoryTag::kCommunication: return "communication";
-    case MemoryTag::kData: return "data";
-    case MemoryTag::kCount: break;
+    case MemoryTag::kWeights:
+      return "weights";
+    case MemoryTag::kGradients:
+      return "gradients";
+    case MemoryTag::kMaster:
+      return "master";
+    case MemoryTag::kMoments:
+      return "moments";
+    case MemoryTag::kEma:
+      return "ema";
+    case MemoryTag::kGatheredUnits:
+      return "gathered_units";
+    case MemoryTag::kActivations:
+      return "activations";
+    case MemoryTag::kActivationGradients:
+      return "activation_gradients";
+    case MemoryTag::kLogits:
+      return "logits";
+    case MemoryTag::kWorkspace:
+      return "workspace";
+    case MemoryTag::kCommunication:
+      return "communication";
+    case MemoryTag::kData:
+      return "data";
+    case MemoryTag::kCount:
+      break;
   }
   return "?";
 }
@@ -65,7 +79,10 @@ std::uint64_t MemoryLedger::peak_total_bytes() const {
 Buffer::Buffer(MemoryLedger* ledger, MemoryTag tag, std::size_t bytes)
     : ledger_(ledger), tag_(tag), size_(bytes) {
   constexpr std::size_t kAlignment = 64;
-  const std::size_t rounded = std::max(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+  // Rounding up must not wrap round to a small block.
+  if (bytes > std::numeric_limits<std::size_t>::max() - kAlignment) throw std::bad_alloc();
+  const std::size_t rounded =
+      std::max(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
   data_ = static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded));
   if (data_ == nullptr) throw std::bad_alloc();
   std::memset(data_, 0, rounded);

@@ -1,5 +1,6 @@
 #include "base/units.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -15,7 +16,7 @@ struct Unit {
 };
 constexpr double kKi = 1024.0;
 // A bare letter is binary, as nccl-tests reads it; "MB" is decimal, "MiB" binary.
-constexpr std::array<Unit, 17> kUnits = {{{"", 1},
+constexpr std::array<Unit, 18> kUnits = {{{"", 1},
                                           {"B", 1},
                                           {"K", kKi},
                                           {"k", kKi},
@@ -26,6 +27,7 @@ constexpr std::array<Unit, 17> kUnits = {{{"", 1},
                                           {"MiB", kKi* kKi},
                                           {"GiB", kKi* kKi* kKi},
                                           {"TiB", kKi* kKi* kKi* kKi},
+                                          {"PiB", kKi* kKi* kKi* kKi* kKi},
                                           {"kB", 1e3},
                                           {"KB", 1e3},
                                           {"MB", 1e6},
@@ -42,7 +44,8 @@ std::string printed(const char* pattern, Args... args) {
 
 std::string scaled(double value, double step, const std::array<const char*, 6>& names) {
   std::size_t i = 0;
-  while (std::abs(value) >= step && i + 1 < names.size()) {
+  // 999.996 would print as 1000.00: two decimals decide where the next unit begins.
+  while (std::abs(value) >= (i == 0 ? step : step - 0.005) && i + 1 < names.size()) {
     value /= step;
     ++i;
   }
@@ -53,19 +56,26 @@ std::string scaled(double value, double step, const std::array<const char*, 6>& 
 }  // namespace
 
 std::optional<std::uint64_t> parse_bytes(std::string_view text) {
-  double value = 0;
+  if (text.starts_with('-')) return std::nullopt;
   const char* end = text.data() + text.size();
+  double value = 0;
   const auto [rest, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc{} || !std::isfinite(value) || value < 0) return std::nullopt;
+  if (error != std::errc{} || !std::isfinite(value)) return std::nullopt;
   std::string_view suffix(rest, static_cast<std::size_t>(end - rest));
-  while (!suffix.empty() && suffix.front() == ' ') suffix.remove_prefix(1);
-  for (const Unit& unit : kUnits) {
-    if (suffix != unit.suffix) continue;
-    const double bytes = value * unit.factor;
-    if (bytes != std::floor(bytes) || bytes >= 9.2e18) return std::nullopt;
-    return static_cast<std::uint64_t>(bytes);
+  while (suffix.starts_with(' ')) suffix.remove_prefix(1);
+  const auto* unit = std::find_if(kUnits.begin(), kUnits.end(),
+                                  [&](const Unit& known) { return known.suffix == suffix; });
+  if (unit == kUnits.end()) return std::nullopt;
+  // Above 2^53 a double skips whole numbers, so plain digits are read as an integer.
+  std::uint64_t whole = 0;
+  const auto [integer_rest, integer_error] = std::from_chars(text.data(), end, whole);
+  if (unit->factor == 1 && integer_rest == rest) {
+    const bool fits = integer_error == std::errc{} && whole <= (~0ull >> 1);
+    return fits ? std::optional(whole) : std::nullopt;
   }
-  return std::nullopt;
+  const double bytes = value * unit->factor;
+  if (bytes != std::floor(bytes) || bytes >= 0x1p63) return std::nullopt;
+  return static_cast<std::uint64_t>(bytes);
 }
 
 std::string format_bytes_binary(double bytes) {
@@ -81,8 +91,10 @@ std::string format_bytes(double bytes) {
 std::string format_seconds(double seconds) {
   const double size = std::abs(seconds);
   if (size == 0) return "0 s";
-  if (size < 1e-3) return printed("%.2f us", seconds * 1e6);
-  if (size < 1) return printed("%.2f ms", seconds * 1e3);
+  // The same rule as in scaled(): 0.999996 ms prints as 1.00 ms, not as 1000.00 us.
+  if (size < 0.999995e-6) return printed("%.2f ns", seconds * 1e9);
+  if (size < 0.999995e-3) return printed("%.2f us", seconds * 1e6);
+  if (size < 0.999995) return printed("%.2f ms", seconds * 1e3);
   return printed("%.2f s", seconds);
 }
 
@@ -96,9 +108,10 @@ std::string format_count(std::uint64_t count) {
 
 std::string format_short(double value) {
   const double size = std::abs(value);
-  if (size >= 1e12) return printed("%.2f T", value / 1e12);
-  if (size >= 1e9) return printed("%.2f B", value / 1e9);
-  if (size >= 1e6) return printed("%.2f M", value / 1e6);
+  constexpr double kCarry = 0.999995;
+  if (size >= 1e12 * kCarry) return printed("%.2f T", value / 1e12);
+  if (size >= 1e9 * kCarry) return printed("%.2f B", value / 1e9);
+  if (size >= 1e6 * kCarry) return printed("%.2f M", value / 1e6);
   if (size >= 1e3) return printed("%.2f k", value / 1e3);
   return printed("%g", value);
 }

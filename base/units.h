@@ -16,15 +16,15 @@ inline constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 // bytes that fits 63 bits.
 std::optional<std::uint64_t> parse_bytes(std::string_view text);
 
-// "1.75 GB (1.63 GiB)"; picks kB/MB/GB/TB by magnitude; below 1000 "812 B".
+// "1.75 GB (1.63 GiB)"; picks kB/MB/GB/TB by magnitude; below 1000 "812 B" alone.
 std::string format_bytes(double bytes);
 // The binary unit alone: "1.63 GiB".
 std::string format_bytes_binary(double bytes);
-// "1.50 s", "12.3 ms", "4.50 us".
+// "1.50 s", "12.30 ms", "4.50 us", "0.25 ns"; exactly 0 is "0 s".
 std::string format_seconds(double seconds);
 // "124,439,808".
 std::string format_count(std::uint64_t count);
-// Short forms for people: "124.44 M", "7.00 B" (10^9).
+// Short forms for people: "124.44 M", "7.00 B" (10^9), "12.35 k", "812".
 std::string format_short(double value);
 
 }  // namespace nqd

@@ -1,0 +1,129 @@
+// nqd data prepare | stats | verify: text into token files, and what they hold.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "base/units.h"
+#include "cli/command.h"
+#include "engine/data/dataset.h"
+#include "engine/data/stats.h"
+#include "engine/data/verify.h"
+#include "engine/io/dataset_json.h"
+
+namespace nqd::cli {
+namespace {
+
+struct PrepareFlags {
+  std::vector<std::string> inputs;
+  std::string output;
+  double heldout_fraction = engine::PrepareOptions{}.heldout_fraction;
+  std::uint64_t seed = engine::PrepareOptions{}.seed;
+  bool json = false;
+};
+
+struct FolderFlags {
+  std::string folder;
+  bool json = false;
+};
+
+void print_split(const engine::PrepareResult& result, const std::string& split,
+                 std::uint64_t tokens, const std::filesystem::path& output) {
+  const auto documents = std::count_if(result.documents.begin(), result.documents.end(),
+                                       [&](const auto& entry) { return entry.split == split; });
+  const double share = static_cast<double>(tokens) /
+                       static_cast<double>(result.train_tokens + result.heldout_tokens);
+  std::printf("%-8s %4td documents %12s tokens %6.1f%%  %s\n", split.c_str(), documents,
+              format_count(tokens).c_str(), 100 * share, (output / (split + ".tokens")).c_str());
+}
+
+void run_prepare(const PrepareFlags& flags) {
+  engine::PrepareOptions options;
+  options.inputs.assign(flags.inputs.begin(), flags.inputs.end());
+  options.output = flags.output;
+  options.heldout_fraction = flags.heldout_fraction;
+  options.seed = flags.seed;
+  const engine::PrepareResult result = engine::prepare_dataset(options);
+  for (const std::string& duplicate : result.duplicates) log::info("dropped " + duplicate);
+  for (const std::string& note : result.notes) log::info(note);
+  if (flags.json) {
+    std::cout << engine::prepare_json(result);
+    return;
+  }
+  print_split(result, "train", result.train_tokens, options.output);
+  print_split(result, "heldout", result.heldout_tokens, options.output);
+  for (const engine::PreparedDocument& document : result.documents) {
+    if (document.split == "heldout") std::printf("held out %s\n", document.path.c_str());
+  }
+  std::printf("digest   %s\n", result.digest.c_str());
+}
+
+void run_stats(const FolderFlags& flags) {
+  const std::vector<engine::SplitStats> splits = engine::dataset_stats(flags.folder);
+  if (flags.json) {
+    std::cout << engine::stats_json(splits);
+    return;
+  }
+  std::printf("%-8s %9s %14s %9s %28s\n", "split", "documents", "tokens", "distinct",
+              "unigram entropy, nats/token");
+  for (const engine::SplitStats& split : splits) {
+    std::printf("%-8s %9s %14s %9s %28.4f\n", split.split.c_str(),
+                format_count(split.documents).c_str(), format_count(split.tokens).c_str(),
+                format_count(split.distinct_tokens).c_str(), split.unigram_entropy_nats);
+  }
+}
+
+void run_verify(const FolderFlags& flags) {
+  const engine::VerifiedDataset dataset = engine::verify_dataset(flags.folder);
+  if (flags.json) {
+    std::cout << engine::verify_json(dataset);
+    return;
+  }
+  std::printf("%s: whole. %s documents, %s train and %s held-out tokens, digest %s\n",
+              flags.folder.c_str(), format_count(dataset.documents).c_str(),
+              format_count(dataset.train_tokens).c_str(),
+              format_count(dataset.heldout_tokens).c_str(), dataset.digest.c_str());
+}
+
+void add_prepare(CLI::App& data) {
+  auto flags = std::make_shared<PrepareFlags>();
+  CLI::App* prepare = data.add_subcommand(
+      "prepare", "Write byte-level token files, whole files held out for evaluation");
+  prepare->add_option("FILES", flags->inputs,
+                      "Text files, or folders whose files are taken (default: "
+                      "/usr/share/common-licenses)");
+  prepare->add_option("--output", flags->output, "Folder to write; created")->required();
+  prepare
+      ->add_option("--heldout-fraction", flags->heldout_fraction,
+                   "Least share of the bytes that is held out")
+      ->capture_default_str();
+  prepare->add_option("--seed", flags->seed, "Which files are held out")->capture_default_str();
+  prepare->add_flag("--json", flags->json, "Print the result as JSON");
+  prepare->callback([flags] { run_prepare(*flags); });
+}
+
+void add_folder_command(CLI::App& data, const std::string& name, const std::string& description,
+                        void (*run)(const FolderFlags&)) {
+  auto flags = std::make_shared<FolderFlags>();
+  CLI::App* command = data.add_subcommand(name, description);
+  command->add_option("DIR", flags->folder, "Folder written by `nqd data prepare`")->required();
+  command->add_flag("--json", flags->json, "Print the result as JSON");
+  command->callback([flags, run] { run(*flags); });
+}
+
+}  // namespace
+
+void add_data_command(CLI::App& app, Context&) {
+  CLI::App* data = app.add_subcommand("data", "Prepare, describe and check token data");
+  data->require_subcommand(1);
+  add_prepare(*data);
+  add_folder_command(*data, "stats", "Count documents and tokens of a dataset", run_stats);
+  add_folder_command(*data, "verify", "Recompute every digest of a dataset", run_verify);
+}
+
+}  // namespace nqd::cli

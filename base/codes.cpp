@@ -10,30 +10,200 @@ constexpr std::array kCodes = {
     // 1000: YAML and typed values
     CodeInfo{"NQD1001", "config file cannot be read",
              "The path given does not name a readable file. Check the spelling and permissions."},
+    CodeInfo{"NQD1002", "YAML syntax",
+             "The text is not YAML. The place is where the parser gave up, which may be a line "
+             "after the mistake. Keys of one section start in the same column, each is "
+             "followed by a colon and a space, and a value that itself contains a colon is "
+             "quoted."},
+    CodeInfo{"NQD1003", "empty config",
+             "The file holds nothing but comments or blank lines. The smallest config is "
+             "`model: {preset: gpt2-124m}`."},
+    CodeInfo{"NQD1004", "not a mapping",
+             "A config file, and each section in it, is a mapping of `key: value` lines. A "
+             "single value or a list stands where a mapping belongs; for a preset write "
+             "`model: {preset: NAME}`."},
+    CodeInfo{"NQD1005", "unknown section",
+             "The sections of a config are model, cluster, parallel, train and data. Anything "
+             "else is refused rather than ignored, since an ignored setting is a run that "
+             "nobody asked for."},
+    CodeInfo{"NQD1006", "unknown key",
+             "The section has no such key. Unknown keys are refused rather than ignored, since "
+             "a misspelt setting would silently take its default. `nqd schema reference` lists "
+             "every key."},
+    CodeInfo{"NQD1007", "duplicate key",
+             "A key is given twice in one section. YAML readers silently keep one of the two, "
+             "and not all the same one. Keep the value that you mean."},
+    CodeInfo{"NQD1008", "wrong type",
+             "The value has another type than the key needs. Quotes make a text: \"8\" is not "
+             "the number 8."},
+    CodeInfo{"NQD1009", "value out of range",
+             "The value has the right type but lies outside what the key accepts. The message "
+             "shows the range and the nearest legal value."},
+    CodeInfo{"NQD1010", "not one of the choices",
+             "The key accepts a fixed list of words, which the message shows."},
+    CodeInfo{"NQD1011", "calibration file not usable",
+             "The file named by `--cluster` or `cluster: {calibration: FILE}` is unreadable or "
+             "is not what `nqd calibrate` writes. It is read strictly, since a rate that is "
+             "wrong by a unit makes every prediction wrong. Paths are relative to the folder "
+             "in which nqd runs."},
+    CodeInfo{"NQD1012", "unknown preset",
+             "There is no shipped preset of that name. `nqd schema reference` lists them; "
+             "without a preset, write the values themselves."},
+    CodeInfo{"NQD1013", "not a quantity",
+             "A size, bandwidth, rate or duration is a plain number in the base unit or a "
+             "number with a unit, such as 25 MB (10^6), 64 MiB (2^20), 450 GB/s, 400 Gb/s "
+             "(bits), 989 TFLOP/s or 3 us. Letter case matters: GB are bytes, Gb are bits."},
+    CodeInfo{"NQD1014", "required key missing",
+             "The model cannot be planned without the keys that the message names. Add them or "
+             "start from a preset."},
+    CodeInfo{"NQD1015", "malformed override",
+             "`--set` takes KEY=VALUE with the dotted path of a key, such as `--set "
+             "train.steps=50`."},
+    CodeInfo{"NQD1016", "unknown key in an override",
+             "`--set` names a key that does not exist. Use its full dotted path, such as "
+             "parallel.tp; `nqd schema reference` lists every key."},
+    CodeInfo{"NQD1017", "number not finite",
+             "Infinity and NaN are no settings. A rate or size that is not known is left out."},
+    CodeInfo{"NQD1018", "indented with tabs",
+             "YAML does not allow tabs in indentation, since their width is not defined. "
+             "Indent with spaces."},
+    CodeInfo{"NQD1019", "YAML feature not supported",
+             "Anchors (&), aliases (*), merge keys (<<) and tags (!) are refused: they make a "
+             "value come from somewhere else than the line on which it is read. Presets and "
+             "`--set` do their work with a named origin."},
+    CodeInfo{"NQD1020", "model without preset or shape",
+             "The model section gives neither a preset nor a shape. A GPT-like model needs "
+             "layers, hidden, heads, vocab and sequence; a model of family state needs "
+             "parameters."},
+    CodeInfo{"NQD1021", "key does not apply to this model family",
+             "A gpt model is given by its shape and its parameters are counted; a state model "
+             "is known by its parameter count alone, so a shape would be ignored. Remove the "
+             "key or change the family."},
+    CodeInfo{"NQD1022", "YAML 1.1 boolean",
+             "yes, no, on and off are booleans to some YAML readers and text to others. nqd "
+             "accepts true and false alone."},
+    CodeInfo{"NQD1023", "integer written as a float",
+             "1e3 and 8.0 are floating-point numbers in YAML. Write the integer with all its "
+             "digits."},
+    CodeInfo{"NQD1024", "config too large or too deep",
+             "A config is at most 1 MiB and nested at most 16 deep. The file is probably not a "
+             "config."},
+    CodeInfo{"NQD1025", "more than one YAML document",
+             "A `---` line starts a second document, which nqd would have to ignore. Use one "
+             "file a config."},
+    CodeInfo{"NQD1026", "not UTF-8 text",
+             "The file holds bytes that are not UTF-8 text: it may be a binary file or be "
+             "saved in another encoding."},
+    CodeInfo{"NQD1027", "key belongs in another section",
+             "The section has no such key, but another one has. The hint says which."},
+    CodeInfo{"NQD1028", "no model",
+             "Nothing can be planned without a model section. The smallest is `model: {preset: "
+             "gpt2-124m}`."},
+    CodeInfo{"NQD1029", "key without a value",
+             "The key is followed by nothing, or by null. Write a value, or remove the key to "
+             "take its default."},
+    CodeInfo{"NQD1031", "findings left out",
+             "Only the first 50 findings of a file are shown. Mend those, and run the command "
+             "again."},
+    CodeInfo{"NQD1032", "no such code",
+             "`nqd explain` knows the codes that nqd prints, such as NQD1203. Without a code "
+             "it lists them all."},
     // 1200: mesh rules
+    CodeInfo{"NQD1201", "mesh and world size disagree",
+             "Every rank has one place in the mesh, so dp·tp·pp must equal the world size. "
+             "Change one of the four, or leave out dp: it is then derived."},
+    CodeInfo{"NQD1202", "mesh and cluster disagree",
+             "The mesh must use every device of the cluster: a device without a rank is paid "
+             "for and idle, a rank without a device cannot start. dp may be left out: it is "
+             "then devices / (tp·pp)."},
+    CodeInfo{"NQD1203", "tensor parallelism leaves the node",
+             "Tensor parallelism exchanges activations four times a layer, which only the "
+             "links inside a node can carry. A tp that does not divide the devices of a node "
+             "would put some group across two nodes."},
+    CodeInfo{"NQD1204", "heads not divisible by tp",
+             "Attention is split over tp ranks by whole heads."},
+    CodeInfo{"NQD1205", "hidden not divisible by heads",
+             "Every attention head has hidden / heads channels, a whole number."},
+    CodeInfo{"NQD1206", "layers not divisible by the stages",
+             "An even pipeline gives each of the pp·vpp stages the same number of layers. With "
+             "a remainder some frameworks silently drop layers; nqd asks for an explicit "
+             "parallel.pipeline_split."},
+    CodeInfo{"NQD1207", "pipeline_split has the wrong length",
+             "pipeline_split lists the layers of each stage in order, pp·vpp entries in all."},
+    CodeInfo{"NQD1208", "pipeline_split does not add up",
+             "The entries of pipeline_split must sum to the model's layers, or layers would be "
+             "dropped or invented."},
+    CodeInfo{"NQD1209", "batch does not divide",
+             "global_batch_size = micro_batch_size · m · dp with a whole number m of "
+             "micro-batches a step. The message gives the nearest sizes that divide."},
+    CodeInfo{"NQD1210", "virtual stages without a pipeline",
+             "vpp cuts each pipeline stage into several; without stages (pp = 1) there is "
+             "nothing to cut."},
+    CodeInfo{"NQD1211", "micro-batches not a multiple of pp",
+             "The interleaved schedule moves micro-batches through the stages in groups of pp, "
+             "so m must be a multiple of pp."},
+    CodeInfo{"NQD1212", "sequence parallelism without tensor parallelism",
+             "sequence_parallel shards what tensor parallelism leaves replicated; with tp = 1 "
+             "there is nothing to shard."},
+    CodeInfo{"NQD1213", "sequence not divisible by tp",
+             "sequence_parallel cuts the sequence into tp equal parts."},
+    CodeInfo{"NQD1214", "vocabulary is padded",
+             "The embedding is split over tp ranks by rows, so its rows are padded to a "
+             "multiple of tp. Memory and traffic are counted with the padding."},
+    CodeInfo{"NQD1215", "shard groups not equal",
+             "hsdp shards state inside groups of hsdp_shard ranks and replicates across "
+             "groups, so dp must be a multiple of hsdp_shard."},
+    CodeInfo{"NQD1216", "shard group spans nodes",
+             "hsdp exists to keep the gathering of weights on the fast links of a node. A "
+             "larger group gathers every layer across the network, as zero3 does."},
+    CodeInfo{"NQD1217", "hsdp_shard without hsdp",
+             "Only the engine hsdp has shard groups; the setting would be ignored."},
+    CodeInfo{"NQD1218", "sharded gradients beside a pipeline",
+             "zero2, zero3 and hsdp shard gradients or weights, so their collectives repeat "
+             "for every micro-batch of a pipeline instead of once a step. zero1 shards the "
+             "optimizer state alone and is the usual choice."},
+    CodeInfo{"NQD1219", "warm-up longer than the run",
+             "The learning rate would never reach its peak."},
+    CodeInfo{"NQD1220", "minimum learning rate above the peak",
+             "The cosine decay would raise the rate."},
+    CodeInfo{"NQD1221", "state model on a split mesh",
+             "A model of family state has only a parameter count: there are no heads or layers "
+             "that tp or pp could split. Shard its state with zero1, zero2, zero3 or hsdp "
+             "instead, or give its shape."},
+    CodeInfo{"NQD1222", "state model cannot be trained",
+             "A model of family state has no layers to run. Remove data.path to plan its "
+             "memory, or give its shape."},
+    CodeInfo{"NQD1223", "schedule and virtual stages disagree",
+             "The interleaved schedule and vpp > 1 belong together: each is meaningless "
+             "without the other."},
+    CodeInfo{"NQD1224", "mesh too large", "nqd plans for up to 1,048,576 ranks."},
     // 1300: memory and advice
-    CodeInfo{"NQD1301", "the plan does not fit into the device's memory",
-             "The worst pipeline stage needs more bytes than cluster.memory_bytes. The message names "
-             "the largest category; the hint lists changes that were planned in turn and fit. State "
-             "(weights, gradients, master, moments) shrinks by sharding (zero1, zero2, zero3), "
-             "activations by recomputation or a smaller micro-batch, both by tp and pp."},
+    CodeInfo{
+        "NQD1301", "the plan does not fit into the device's memory",
+        "The worst pipeline stage needs more bytes than cluster.memory_bytes. The message names "
+        "the largest category; the hint lists changes that were planned in turn and fit. State "
+        "(weights, gradients, master, moments) shrinks by sharding (zero1, zero2, zero3), "
+        "activations by recomputation or a smaller micro-batch, both by tp and pp."},
     CodeInfo{"NQD1302", "much of the step is pipeline bubble",
              "With p stages and m micro-batches a stage waits (p-1)/(m+p-1) of the step. Raise "
              "global_batch_size, so that m is at least 4p, or use fewer stages, or interleave."},
-    CodeInfo{"NQD1303", "only the state of this model is planned",
-             "A model of family state gives a parameter count and no shapes: weights, gradients and "
-             "optimizer state follow from it, activations and arithmetic do not."},
+    CodeInfo{
+        "NQD1303", "only the state of this model is planned",
+        "A model of family state gives a parameter count and no shapes: weights, gradients and "
+        "optimizer state follow from it, activations and arithmetic do not."},
     CodeInfo{"NQD1304", "the device's memory is unknown",
              "Without cluster.memory_bytes the plan lists bytes but cannot say whether they fit."},
-    CodeInfo{"NQD1305", "a calibrated curve is used beyond its measured sizes",
-             "The payload of a collective lies outside the sweep that was measured. The nearest piece "
-             "of the curve is continued, which may be far off where the algorithm changes."},
+    CodeInfo{
+        "NQD1305", "a calibrated curve is used beyond its measured sizes",
+        "The payload of a collective lies outside the sweep that was measured. The nearest piece "
+        "of the curve is continued, which may be far off where the algorithm changes."},
     CodeInfo{"NQD1306", "the step time is unknown",
              "A rate that the time depends on is not given: the matrix product rate, the memory "
              "bandwidth, or the bandwidth of a link. nqd prints no partial time."},
-    CodeInfo{"NQD1307", "the plan fits with little to spare",
-             "The plan counts tensors. The device context, the allocator's fragmentation and library "
-             "workspaces come on top, commonly 0.5 to 2 GB."},
+    CodeInfo{
+        "NQD1307", "the plan fits with little to spare",
+        "The plan counts tensors. The device context, the allocator's fragmentation and library "
+        "workspaces come on top, commonly 0.5 to 2 GB."},
     // 2000: files and data
     CodeInfo{"NQD2001", "input file cannot be read",
              "The file is missing, a folder, or not readable by this user."},
@@ -78,6 +248,8 @@ constexpr std::array kCodes = {
              "Input and output must hold the same whole number of elements, a shard must have "
              "the size of chunk_of(total, ranks, rank), a peer must be a rank of the group, and "
              "an average needs a floating type."},
+    CodeInfo{"NQD2201", "nothing to fit a curve to",
+             "An alpha-beta curve needs measured times of at least two payload sizes."},
     // 3000: environment and launch
     CodeInfo{"NQD3001", "the number of ranks asked for is not the number started",
              "A run on another number of ranks than asked is another experiment, so it does not "
@@ -118,7 +290,7 @@ constexpr std::array kCodes = {
     CodeInfo{"NQD4005", "ranks disagree about a message",
              "A message arrived with another length than its receiver expected: the ranks made "
              "different calls, or the same call with different counts or types."},
-    CodeInfo{"NQD4006", "the MPI library reported an error",
+    CodeInfo{"NQD4010", "the MPI library reported an error",
              "A call into MPI failed. The message holds the library's own text."},
 };
 

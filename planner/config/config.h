@@ -22,6 +22,7 @@ struct LoadedConfig {
   std::string resolved_yaml;            // canonical text; its SHA-256 identifies the config
   // Dotted path -> place in the file of the key's value, for diagnostics of later layers.
   std::map<std::string, SourceLocation> places;
+  std::string text;  // of the file, for `locate`
   bool ok() const { return !has_errors(diagnostics); }
 };
 
@@ -32,7 +33,9 @@ LoadedConfig load_config(const std::string& path, const LoadOptions& options = {
 LoadedConfig load_config_text(const std::string& text, const std::string& name,
                               const LoadOptions& options = {});
 
-// Fills where/source_line/caret of a diagnostic that has only a path, from a loaded config.
+// Fills where/source_line/caret of a diagnostic that has only a path, from a loaded config and its
+// text. A related place with line 0 whose `file` is a dotted path is located likewise; a value that
+// is not in the file is shown with its origin ("preset gpt2-124m"), a default is dropped.
 void locate(Diagnostic& diagnostic, const LoadedConfig& loaded, const std::string& text);
 
 // JSON Schema (draft 7) of a config file for editors, generated from the validator's own table.

@@ -1,0 +1,19 @@
+// The strict reader behind read_calibration, for callers that collect findings.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/diagnostic.h"
+#include "planner/calibration.h"
+#include "planner/config/source.h"
+
+namespace nqd::planner {
+
+// Every finding has the code NQD1011 and its place in `source`; nothing is returned when there are
+// any.
+std::optional<Calibration> parse_calibration(const Source& source,
+                                             std::vector<Diagnostic>& diagnostics);
+
+}  // namespace nqd::planner

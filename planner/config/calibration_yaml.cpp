@@ -1,0 +1,278 @@
+#include <cmath>
+#include <functional>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "collectives/types.h"
+#include "planner/calibration.h"
+#include "planner/config/calibration_reader.h"
+#include "planner/config/field.h"
+#include "planner/config/read_value.h"
+#include "planner/config/suggest.h"
+#include "planner/config/yaml_tree.h"
+
+namespace nqd::planner {
+namespace {
+
+constexpr std::int64_t kFormatVersion = 1;
+
+// Reads the fixed shape of a calibration; every mismatch becomes a finding.
+class CalibrationReader {
+ public:
+  CalibrationReader(const Source& source, std::vector<Diagnostic>& diagnostics)
+      : source_(source), diagnostics_(diagnostics) {}
+
+  Calibration read(const YamlNode& root) {
+    Calibration calibration;
+    std::int64_t version = 0;
+    read_map(root, "",
+             {{"version", [&](const YamlNode& n) { integer(n, "version", version); }},
+              {"source", [&](const YamlNode& n) { text(n, "source", calibration.source); }},
+              {"gemm_flops",
+               [&](const YamlNode& n) { number(n, "gemm_flops", calibration.gemm_flops); }},
+              {"memory_bandwidth_bytes_per_s",
+               [&](const YamlNode& n) {
+                 number(n, "memory_bandwidth_bytes_per_s",
+                        calibration.memory_bandwidth_bytes_per_s);
+               }},
+              {"curves", [&](const YamlNode& n) { calibration.curves = curves(n); }}},
+             {"version", "source", "curves"});
+    if (diagnostics_.empty() && version != kFormatVersion) {
+      report(
+          root.place, "version",
+          "calibration version " + std::to_string(version) + " is not one that this nqd reads (1)");
+    }
+    return calibration;
+  }
+
+ private:
+  struct Key {
+    std::string_view name;
+    std::function<void(const YamlNode&)> read;
+  };
+
+  void report(Place place, std::string path, std::string message, std::string hint = {}) {
+    Diagnostic diagnostic = source_.error("NQD1011", place, std::move(path), std::move(message));
+    diagnostic.hint = std::move(hint);
+    diagnostics_.push_back(std::move(diagnostic));
+  }
+
+  void wrong_type(const YamlNode& node, const std::string& path, const std::string& expected) {
+    report(node.place, path, path + " must be " + expected + ", not " + describe(node),
+           "a calibration is written by `nqd calibrate`; do not edit it by hand");
+  }
+
+  void read_map(const YamlNode& node, const std::string& path, const std::vector<Key>& keys,
+                const std::vector<std::string_view>& required) {
+    if (node.kind != YamlNode::Kind::kMap) {
+      wrong_type(node, path.empty() ? "a calibration file" : path, "a mapping");
+      return;
+    }
+    std::vector<std::string_view> names;
+    for (const Key& key : keys) names.push_back(key.name);
+    std::vector<std::string_view> absent = required;
+    for (const YamlEntry& entry : node.entries) {
+      std::erase(absent, entry.key);
+      bool known = false;
+      for (const Key& key : keys) {
+        if (key.name != entry.key) continue;
+        known = true;
+        key.read(entry.value);
+      }
+      if (known) continue;
+      const std::optional<std::string> meant = closest(entry.key, names);
+      if (meant) std::erase(absent, *meant);
+      report(entry.key_place, path,
+             "there is no key \"" + printable(entry.key) + "\" in a calibration" +
+                 (path.empty() ? "" : "'s " + path),
+             meant ? "did you mean " + *meant + "?" : "known here: " + joined(names));
+    }
+    if (!absent.empty()) {
+      report(node.place, path,
+             (path.empty() ? "the calibration" : path) + " lacks " + joined(absent));
+    }
+  }
+
+  void number(const YamlNode& node, const std::string& path, double& target) {
+    const bool plain = node.kind == YamlNode::Kind::kScalar && !node.quoted;
+    const std::optional<double> value = plain ? parse_number(node.text) : std::nullopt;
+    if (!value || !std::isfinite(*value)) {
+      wrong_type(node, path, "a finite number");
+    } else if (*value < 0) {
+      report(node.place, path, path + " is negative: " + node.text);
+    } else {
+      target = *value;
+    }
+  }
+
+  void integer(const YamlNode& node, const std::string& path, std::int64_t& target) {
+    const bool plain = node.kind == YamlNode::Kind::kScalar && !node.quoted;
+    const std::optional<std::int64_t> value = plain ? parse_integer(node.text) : std::nullopt;
+    if (!value) {
+      wrong_type(node, path, "an integer");
+    } else if (*value < 1) {
+      report(node.place, path, path + " must be at least 1, not " + node.text);
+    } else {
+      target = *value;
+    }
+  }
+
+  void text(const YamlNode& node, const std::string& path, std::string& target) {
+    if (node.kind != YamlNode::Kind::kScalar) {
+      wrong_type(node, path, "text");
+    } else {
+      target = node.text;
+    }
+  }
+
+  std::vector<CalibratedCurve> curves(const YamlNode& node) {
+    std::vector<CalibratedCurve> result;
+    if (node.kind != YamlNode::Kind::kSequence) {
+      wrong_type(node, "curves", "a list");
+      return result;
+    }
+    for (std::size_t i = 0; i < node.items.size(); ++i) {
+      result.push_back(curve(node.items[i], "curves[" + std::to_string(i) + "]"));
+    }
+    return result;
+  }
+
+  CalibratedCurve curve(const YamlNode& node, const std::string& path) {
+    CalibratedCurve result;
+    read_map(
+        node, path,
+        {{"collective",
+          [&](const YamlNode& n) { text(n, path + ".collective", result.collective); }},
+         {"algorithm", [&](const YamlNode& n) { text(n, path + ".algorithm", result.algorithm); }},
+         {"ranks", [&](const YamlNode& n) { integer(n, path + ".ranks", result.ranks); }},
+         {"max_residual_fraction",
+          [&](const YamlNode& n) {
+            number(n, path + ".max_residual_fraction", result.max_residual_fraction);
+          }},
+         {"pieces", [&](const YamlNode& n) { result.pieces = pieces(n, path + ".pieces"); }}},
+        {"collective", "algorithm", "ranks", "max_residual_fraction", "pieces"});
+    if (!result.collective.empty() && !collectives::parse_collective(result.collective)) {
+      report(node.place, path, path + " has an unknown collective " + printable(result.collective));
+    }
+    if (!result.algorithm.empty() && !collectives::parse_algorithm(result.algorithm)) {
+      report(node.place, path, path + " has an unknown algorithm " + printable(result.algorithm));
+    }
+    return result;
+  }
+
+  std::vector<LinkPiece> pieces(const YamlNode& node, const std::string& path) {
+    std::vector<LinkPiece> result;
+    if (node.kind != YamlNode::Kind::kSequence || node.items.empty()) {
+      wrong_type(node, path, "a list of at least one piece");
+      return result;
+    }
+    const std::size_t before = diagnostics_.size();
+    for (std::size_t i = 0; i < node.items.size(); ++i) {
+      result.push_back(piece(node.items[i], path + "[" + std::to_string(i) + "]"));
+    }
+    if (diagnostics_.size() == before) check_order(node, path, result);
+    return result;
+  }
+
+  LinkPiece piece(const YamlNode& node, const std::string& path) {
+    LinkPiece result;
+    const auto field = [&](std::string_view key, double& target) {
+      return Key{key, [this, &target, name = path + "." + std::string(key)](const YamlNode& n) {
+                   number(n, name, target);
+                 }};
+    };
+    read_map(node, path,
+             {field("from_bytes", result.from_bytes), field("to_bytes", result.to_bytes),
+              field("alpha_s", result.alpha_s), field("beta_s_per_byte", result.beta_s_per_byte)},
+             {"from_bytes", "to_bytes", "alpha_s", "beta_s_per_byte"});
+    return result;
+  }
+
+  void check_order(const YamlNode& node, const std::string& path,
+                   const std::vector<LinkPiece>& list) {
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const std::string name = path + "[" + std::to_string(i) + "]";
+      if (list[i].to_bytes < list[i].from_bytes) {
+        report(node.items[i].place, name, name + " ends before it starts");
+      } else if (i > 0 && list[i].from_bytes != list[i - 1].to_bytes) {
+        report(node.items[i].place, name, name + " does not start where the piece before it ends");
+      }
+    }
+  }
+
+  const Source& source_;
+  std::vector<Diagnostic>& diagnostics_;
+};
+
+std::string quoted(const std::string& text) {
+  return "\"" + printable(text, text.size() * 2 + 1) + "\"";
+}
+
+std::string piece_yaml(const LinkPiece& piece) {
+  return "      - {from_bytes: " + number_text(piece.from_bytes) +
+         ", to_bytes: " + number_text(piece.to_bytes) + ", alpha_s: " + number_text(piece.alpha_s) +
+         ", beta_s_per_byte: " + number_text(piece.beta_s_per_byte) + "}\n";
+}
+
+}  // namespace
+
+std::optional<Calibration> parse_calibration(const Source& source,
+                                             std::vector<Diagnostic>& diagnostics) {
+  std::vector<Diagnostic> found;
+  Calibration calibration;
+  if (const std::optional<YamlNode> root = parse_yaml(source, found)) {
+    CalibrationReader reader(source, found);
+    calibration = reader.read(*root);
+  }
+  for (Diagnostic& diagnostic : found) diagnostic.code = "NQD1011";
+  const bool good = found.empty();
+  diagnostics.insert(diagnostics.end(), found.begin(), found.end());
+  return good ? std::optional(std::move(calibration)) : std::nullopt;
+}
+
+std::string calibration_yaml(const Calibration& calibration) {
+  std::string text =
+      "# Written by `nqd calibrate`. Seconds of one call = alpha_s + beta_s_per_byte * bytes.\n";
+  text += "version: " + std::to_string(kFormatVersion) + "\n";
+  text += "source: " + quoted(calibration.source) + "\n";
+  if (calibration.gemm_flops > 0) {
+    text += "gemm_flops: " + number_text(calibration.gemm_flops) + "\n";
+  }
+  if (calibration.memory_bandwidth_bytes_per_s > 0) {
+    text +=
+        "memory_bandwidth_bytes_per_s: " + number_text(calibration.memory_bandwidth_bytes_per_s) +
+        "\n";
+  }
+  text += calibration.curves.empty() ? "curves: []\n" : "curves:\n";
+  for (const CalibratedCurve& curve : calibration.curves) {
+    text += "  - collective: " + curve.collective + "\n    algorithm: " + curve.algorithm +
+            "\n    ranks: " + std::to_string(curve.ranks) +
+            "\n    max_residual_fraction: " + number_text(curve.max_residual_fraction) +
+            "\n    pieces:\n";
+    for (const LinkPiece& piece : curve.pieces) text += piece_yaml(piece);
+  }
+  return text;
+}
+
+Calibration read_calibration(const std::string& path) {
+  std::string text;
+  try {
+    text = read_file(path);
+  } catch (const Error& error) {
+    throw Error(ExitCode::kUsage, "NQD1011", error.what(),
+                "give the file that `nqd calibrate` wrote");
+  }
+  const Source source(path, std::move(text));
+  std::vector<Diagnostic> diagnostics;
+  std::optional<Calibration> calibration = parse_calibration(source, diagnostics);
+  if (calibration) return std::move(*calibration);
+  const Diagnostic& first = diagnostics.front();
+  throw Error(ExitCode::kUsage, "NQD1011",
+              path + ":" + std::to_string(first.where.line) + ":" +
+                  std::to_string(first.where.column) + ": " + first.message,
+              first.hint);
+}
+
+}  // namespace nqd::planner

@@ -1,0 +1,118 @@
+#include <algorithm>
+#include <initializer_list>
+#include <utility>
+
+#include "planner/config/resolution.h"
+#include "planner/layout.h"
+
+namespace nqd::planner {
+namespace {
+
+using Paths = std::initializer_list<std::string_view>;
+
+// Sets `path` from `inputs` when it was not given.
+template <typename Rule>
+void derive(Resolution& r, std::string_view path, Paths inputs, const std::string& rule_text,
+            Rule rule) {
+  if (r.given(path) || !r.reliable(path)) return;
+  const bool usable = std::all_of(inputs.begin(), inputs.end(),
+                                  [&](std::string_view input) { return r.reliable(input); });
+  if (!usable) {
+    r.findings.unreliable.emplace_back(path);
+    return;
+  }
+  r.set(path, Value(rule(r.draft.config)), "derived: " + rule_text);
+}
+
+void derive_model(Resolution& r) {
+  ModelSpec& model = r.draft.config.model;
+  if (model.family != "gpt" || !r.reliable("model.family")) return;
+  if (r.given("model.hidden")) {
+    derive(r, "model.ffn_hidden", {"model.hidden"}, "4 · hidden",
+           [](const Config& c) { return 4 * c.model.hidden; });
+  }
+  const bool shaped = model.layers > 0 && model.hidden > 0 && model.vocab > 0 && model.sequence > 0;
+  // Not set(): the count is no key of a gpt model, so it is not listed as one.
+  if (shaped && r.reliable("model.ffn_hidden")) {
+    model.parameters = static_cast<double>(parameter_count(model));
+  }
+}
+
+// Cluster presets give the 16-bit rates; float32 has its own.
+void derive_rates(Resolution& r) {
+  const bool float32 = r.draft.config.train.precision == Precision::kFloat32;
+  if (!float32 || !r.reliable("train.precision") || !r.reliable("cluster")) return;
+  const auto from_preset = [&](std::string_view path) {
+    const auto origin = r.origins.find(path);
+    return origin != r.origins.end() && origin->second.starts_with("preset ");
+  };
+  const bool override_peak = from_preset("cluster.peak_flops") ||
+                             (!r.given("cluster.peak_flops") && r.draft.peak_flops_float32 > 0);
+  if (!override_peak) return;
+  r.set("cluster.peak_flops", Value(r.draft.peak_flops_float32),
+        "derived: peak_flops_float32, for train.precision float32");
+  if (from_preset("cluster.gemm_flops")) {
+    r.set("cluster.gemm_flops", Value(0.0), "derived: the preset's rate is not float32's");
+  }
+}
+
+void derive_mesh(Resolution& r) {
+  const bool devices_given = r.given("cluster.preset") || r.given("cluster.nodes") ||
+                             r.given("cluster.gpus_per_node") || !r.reliable("cluster");
+  const auto per_replica = [](const Config& c) { return c.parallel.tp * c.parallel.pp; };
+  // A remainder leaves a mesh that is too small, which the mesh rules explain.
+  if (r.given("parallel.world_size")) {
+    derive(r, "parallel.dp", {"parallel.world_size", "parallel.tp", "parallel.pp"},
+           "world_size / (tp · pp)", [&](const Config& c) {
+             return std::max<std::int64_t>(1, *c.parallel.world_size / per_replica(c));
+           });
+  } else if (devices_given) {
+    derive(r, "parallel.dp",
+           {"cluster", "cluster.nodes", "cluster.gpus_per_node", "parallel.tp", "parallel.pp"},
+           "devices / (tp · pp)", [&](const Config& c) {
+             return std::max<std::int64_t>(1, c.cluster.devices() / per_replica(c));
+           });
+  }
+  derive(r, "parallel.world_size", {"parallel.dp", "parallel.tp", "parallel.pp"}, "dp · tp · pp",
+         [](const Config& c) { return c.parallel.ranks(); });
+  if (!devices_given) {
+    derive(r, "cluster.gpus_per_node", {"parallel.world_size"}, "the mesh's ranks, on one node",
+           [](const Config& c) { return *c.parallel.world_size; });
+  }
+  if (r.draft.config.parallel.engine == Engine::kHsdp) {
+    derive(r, "parallel.hsdp_shard", {"cluster.gpus_per_node", "parallel.tp", "parallel.dp"},
+           "gpus_per_node / tp, at most dp", [](const Config& c) {
+             return std::clamp<std::int64_t>(c.cluster.gpus_per_node / c.parallel.tp, 1,
+                                             c.parallel.dp);
+           });
+  }
+}
+
+void derive_training(Resolution& r) {
+  derive(r, "train.global_batch_size", {"train.micro_batch_size", "parallel.dp"},
+         "micro_batch_size · dp",
+         [](const Config& c) { return c.train.micro_batch_size * c.parallel.dp; });
+  derive(r, "train.gradient_precision", {"train.precision"}, "precision",
+         [](const Config& c) { return std::string(name(c.train.precision)); });
+  derive(r, "train.optimizer.min_learning_rate", {"train.optimizer.learning_rate"},
+         "learning_rate / 10",
+         [](const Config& c) { return c.train.optimizer.learning_rate / 10; });
+  derive(r, "train.optimizer.warmup_steps", {"train.steps"}, "min(10, steps / 10)",
+         [](const Config& c) { return std::min<std::int64_t>(10, c.train.steps / 10); });
+}
+
+}  // namespace
+
+void Resolution::set(std::string_view path, const Value& value, std::string origin) {
+  store(*find_field(path), draft, value);
+  origins[std::string(path)] = std::move(origin);
+}
+
+void derive_values(Resolution& resolution) {
+  derive_model(resolution);
+  derive_rates(resolution);
+  derive_mesh(resolution);
+  derive_training(resolution);
+}
+
+}  // namespace nqd::planner

@@ -20,6 +20,12 @@ elseif(NQD_SANITIZE STREQUAL "thread")
   target_link_options(nqd_options INTERFACE -fsanitize=thread)
 endif()
 
+if(NQD_WITH_OPENMP)
+  # Lets Eigen's products use several threads; OpenBLAS and oneDNN bring their own.
+  find_package(OpenMP REQUIRED COMPONENTS CXX)
+  target_link_libraries(nqd_options INTERFACE OpenMP::OpenMP_CXX)
+endif()
+
 find_package(Threads REQUIRED)
 
 # nqd_add_library(NAME SOURCES a.cpp ... [LINK public targets] [PRIVATE private targets])

@@ -1,9 +1,9 @@
 // Which sample a data-parallel rank reads at which step: a pure function of seed and position,
 // independent of the number of ranks, hosts and workers.
 //
-// Positions 0, 1, 2, … run over epochs of `samples`; position p shows sample π(seed, epoch)(p mod N)
-// in epoch p div N, where π is a permutation computed in O(1) memory (a keyed Feistel network with
-// cycle walking). Step s (0-based) takes positions [sB, (s+1)B); rank r of D takes the r-th
+// Positions 0, 1, 2, … run over epochs of `samples`; position p shows sample π(seed, epoch)(p mod
+// N) in epoch p div N, where π is a permutation computed in O(1) memory (a keyed Feistel network
+// with cycle walking). Step s (0-based) takes positions [sB, (s+1)B); rank r of D takes the r-th
 // contiguous slice of B/D, so that the concatenation over ranks is the same for every D that
 // divides B. A batch may straddle two epochs, so each sample is seen exactly once an epoch and no
 // tail is padded or dropped.

@@ -40,7 +40,8 @@ class Gpt {
 
   // tokens and targets: micro_batch_size · sequence values in [0, vocab). A target of -1 is masked
   // (no loss, no gradient). Returns the SUM of the cross-entropy over unmasked tokens (natural log),
-  // accumulated in double in a fixed order. Keeps what backward needs.
+  // accumulated in double in a fixed order. Keeps what backward needs; alone it is an evaluation.
+  // Throws Error (kUsage) for a value outside the vocabulary (NQD2040) or another size (NQD2041).
   double forward(std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets);
 
   // Adds loss_scale · d(sum of cross-entropy)/d(parameter) into the gradients. After forward.

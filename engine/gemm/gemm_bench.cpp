@@ -1,0 +1,141 @@
+#include "engine/gemm/gemm_bench.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <string>
+
+#include "base/ledger.h"
+#include "engine/cpu/attention.h"
+#include "engine/gemm/gemm.h"
+
+namespace nqd::engine {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+struct Shape {
+  std::int64_t m, n, k;
+  Transpose a_op, b_op;
+  bool operator==(const Shape&) const = default;
+};
+
+std::string layout_name(const Shape& shape) {
+  const auto letter = [](Transpose op) { return op == Transpose::kYes ? 'T' : 'N'; };
+  return {letter(shape.a_op), letter(shape.b_op)};
+}
+
+std::vector<Shape> shapes_of(const planner::ModelSpec& model, std::int64_t micro_batch_size) {
+  constexpr Transpose kN = Transpose::kNo;
+  constexpr Transpose kT = Transpose::kYes;
+  const std::int64_t rows = micro_batch_size * model.sequence;
+  const std::int64_t h = model.hidden;
+  const std::int64_t head_width = h / model.heads;
+  const std::int64_t block = std::min(cpu::kAttentionBlock, model.sequence);
+  std::vector<Shape> shapes;
+  const auto add = [&shapes](const Shape& shape) {
+    if (std::find(shapes.begin(), shapes.end(), shape) == shapes.end()) shapes.push_back(shape);
+  };
+  const auto add_linear = [&](std::int64_t in, std::int64_t out) {
+    add({rows, out, in, kN, kT});
+    add({rows, in, out, kN, kN});
+    add({out, in, rows, kT, kN});
+  };
+  add_linear(h, 3 * h);
+  add_linear(h, h);
+  add_linear(h, model.ffn_hidden);
+  add_linear(model.ffn_hidden, h);
+  add_linear(h, model.vocab);
+  add({block, model.sequence, head_width, kN, kT});
+  add({block, head_width, model.sequence, kN, kN});
+  add({block, head_width, model.sequence, kT, kN});
+  return shapes;
+}
+
+// One shape with operands of its own; values are small and never denormal.
+class TimedProduct {
+ public:
+  explicit TimedProduct(const Shape& shape)
+      : shape_(shape),
+        a_(static_cast<std::size_t>(shape.m * shape.k)),
+        b_(static_cast<std::size_t>(shape.k * shape.n)),
+        c_(static_cast<std::size_t>(shape.m * shape.n)) {
+    for (std::size_t i = 0; i < a_.size(); ++i) a_[i] = 0.01F * static_cast<float>(i % 97 + 1);
+    for (std::size_t i = 0; i < b_.size(); ++i) b_[i] = 0.01F * static_cast<float>(i % 89 + 1);
+  }
+  double run() {
+    const bool a_transposed = shape_.a_op == Transpose::kYes;
+    const bool b_transposed = shape_.b_op == Transpose::kYes;
+    const Clock::time_point start = Clock::now();
+    gemm(shape_.a_op, shape_.b_op, shape_.m, shape_.n, shape_.k, 1.0F, a_.data(),
+         a_transposed ? shape_.m : shape_.k, b_.data(), b_transposed ? shape_.k : shape_.n, 0.0F,
+         c_.data(), shape_.n);
+    return seconds_since(start);
+  }
+  const Shape& shape() const { return shape_; }
+
+ private:
+  Shape shape_;
+  std::vector<float> a_, b_, c_;
+};
+
+collectives::GemmRow summarise(const Shape& shape, std::vector<double> samples_s) {
+  collectives::GemmRow row;
+  row.m = shape.m;
+  row.n = shape.n;
+  row.k = shape.k;
+  row.layout = layout_name(shape);
+  row.library = gemm_library().name;
+  std::vector<double> sorted = samples_s;
+  std::sort(sorted.begin(), sorted.end());
+  row.p50_s = sorted[(sorted.size() - 1) / 2];
+  row.gflops = 2e-9 * static_cast<double>(shape.m) * static_cast<double>(shape.n) *
+               static_cast<double>(shape.k) / row.p50_s;
+  row.samples_s = std::move(samples_s);
+  return row;
+}
+
+}  // namespace
+
+std::vector<collectives::GemmRow> run_gemm_bench(const planner::ModelSpec& model,
+                                                 std::int64_t micro_batch_size, int iterations) {
+  std::vector<TimedProduct> products;
+  for (const Shape& shape : shapes_of(model, micro_batch_size)) products.emplace_back(shape);
+  for (TimedProduct& product : products) product.run();
+  std::vector<std::vector<double>> samples_s(products.size());
+  for (int iteration = 0; iteration < iterations; ++iteration) {
+    for (std::size_t i = 0; i < products.size(); ++i) samples_s[i].push_back(products[i].run());
+  }
+  std::vector<collectives::GemmRow> rows;
+  for (std::size_t i = 0; i < products.size(); ++i) {
+    rows.push_back(summarise(products[i].shape(), std::move(samples_s[i])));
+  }
+  return rows;
+}
+
+double measure_copy_bandwidth() {
+  constexpr std::size_t kElements = std::size_t{16} << 20;  // 64 MiB an array
+  constexpr int kPasses = 5;
+  Buffer a(nullptr, MemoryTag::kWorkspace, kElements * sizeof(float));
+  Buffer b(nullptr, MemoryTag::kWorkspace, kElements * sizeof(float));
+  Buffer c(nullptr, MemoryTag::kWorkspace, kElements * sizeof(float));
+  double best_s = std::numeric_limits<double>::infinity();
+  for (int pass = 0; pass < kPasses; ++pass) {
+    float* __restrict out = a.as<float>();
+    const float* __restrict left = b.as<float>();
+    const float* __restrict right = c.as<float>();
+    const float factor = 1.0F + static_cast<float>(pass);
+    const Clock::time_point start = Clock::now();
+    for (std::size_t i = 0; i < kElements; ++i) out[i] = left[i] + factor * right[i];
+    best_s = std::min(best_s, seconds_since(start));
+    // The next pass reads what this one wrote, so that no pass can be dropped.
+    std::swap(a, b);
+  }
+  return 3.0 * kElements * sizeof(float) / best_s;
+}
+
+}  // namespace nqd::engine

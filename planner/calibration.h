@@ -14,14 +14,17 @@ struct SamplePoint {
   double seconds = 0;  // p50
 };
 
-// Least squares on relative error of seconds = α + β·bytes, in as many pieces (at most `max_pieces`)
-// as lower the worst relative residual by a worthwhile amount; a break lies on a measured point and
-// both pieces meet it. α and β are never negative. Residuals of all points are in
-// max_residual_fraction. Throws Error (kUsage, NQD2201) for fewer than two distinct sizes.
+// Least squares on relative error of seconds = α + β·bytes, in as many pieces (at most
+// `max_pieces`, never more than 3) as lower the worst relative residual by a worthwhile amount:
+// each piece more must bring it to 70 %, and a fit within 2 % is left alone. A break lies on a
+// measured size and both pieces meet there; every piece holds a measured size between its ends. α
+// and β are never negative. max_residual_fraction is the worst |fitted/measured − 1| over all
+// points. Points without positive bytes and seconds are left out. Throws Error (kUsage, NQD2201)
+// for fewer than two distinct sizes.
 CalibratedCurve fit_curve(std::vector<SamplePoint> points, int max_pieces = 3);
 
-// Seconds of one call; `extrapolated` is set when bytes lies outside the measured range (the nearest
-// piece is used: callers must say so).
+// Seconds of one call; `extrapolated` is set when bytes lies outside the measured range (the
+// nearest piece is used: callers must say so).
 double curve_time_s(const CalibratedCurve& curve, double bytes, bool* extrapolated);
 
 struct Calibration {

@@ -13,9 +13,9 @@ namespace nqd::planner {
 struct TensorSpec {
   std::string name;                 // "layers.3.attention.qkv.weight"
   std::vector<std::int64_t> shape;  // row-major
-  std::int64_t unit = 0;            // gathered together: 0 embeddings, 1 + layer, layers + 1 final norm
-  bool decay = false;               // weight decay applies (matrices)
-  bool split_tp = false;            // sharded over tp; else replicated
+  std::int64_t unit = 0;  // gathered together: 0 embeddings, 1 + layer, layers + 1 final norm
+  bool decay = false;     // weight decay applies (matrices)
+  bool split_tp = false;  // sharded over tp; else replicated
   std::int64_t elements() const {
     std::int64_t n = 1;
     for (std::int64_t extent : shape) n *= extent;
@@ -39,8 +39,12 @@ std::int64_t parameter_count(const ModelSpec& model);
 struct ActivationSpec {
   std::string name;
   std::int64_t elements = 0;
-  enum class Kind : std::uint8_t { kActivation, kActivationGradient, kLogits, kWorkspace } kind =
-      Kind::kActivation;
+  enum class Kind : std::uint8_t {
+    kActivation,
+    kActivationGradient,
+    kLogits,
+    kWorkspace
+  } kind = Kind::kActivation;
 };
 std::vector<ActivationSpec> cpu_activations(const ModelSpec& model, std::int64_t micro_batch_size);
 

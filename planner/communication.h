@@ -1,0 +1,66 @@
+// Traffic and time of one optimizer step, by group and collective. Bytes are exact: they come from
+// collectives/cost.h, the function that the transports' counters are tested against.
+//
+// Policy, m micro-batches a step (what the engine does, or will do):
+//   ddp    gradients accumulate locally; one ring all_reduce a bucket, in the last backward
+//   zero1  one reduce_scatter a bucket in the last backward; one all_gather of the weights after it
+//   zero2  eager: a reduce_scatter a bucket in every backward (m in all); one all_gather
+//   zero3  units are gathered for every forward and every backward and freed (2m all_gathers); m
+//          reduce_scatters
+//   hsdp   as zero3 inside a shard group ("dp_shard"); one all_reduce of the shard across the
+//   groups
+//          ("dp_replicate")
+//   tp     a layer and micro-batch: 4 all_reduces of b·s·h (2 forward, 2 backward), 2 more when
+//          recomputing; one for the embedding and one for the head. With sequence parallelism each
+//          becomes an all_gather and a reduce_scatter, and backward gathers 2 inputs a layer again
+//   pp     b·s·h across every boundary of (virtual) stages, forward and back, a micro-batch; a tied
+//          head adds an all_reduce of the token embedding's gradient between the ends ("embedding")
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/diagnostic.h"
+#include "collectives/cost.h"
+#include "planner/buckets.h"
+#include "planner/plan.h"
+#include "planner/spec.h"
+#include "planner/stages.h"
+
+namespace nqd::planner {
+
+// Compute of one micro-batch on the slowest stage: what communication can hide behind. 0 = unknown,
+// then everything is exposed.
+struct MicroBatchTime {
+  double forward_s = 0;
+  double backward_s = 0;  // with the recomputed forward
+};
+
+struct CommunicationPlan {
+  std::vector<GroupTraffic> traffic;  // the maximum over stages, one row a group and collective
+  // Exposed seconds of a step that repeat with every micro-batch (and so stretch with the bubble),
+  // and those that come once.
+  double exposed_in_micro_batches_s = 0;
+  double exposed_once_s = 0;
+  bool times_known = true;  // false: a link with traffic has no bandwidth; its times are 0
+  std::vector<Diagnostic> diagnostics;  // NQD1305 (extrapolated curve), NQD1306 (link unknown)
+};
+CommunicationPlan plan_communication(const Config& config, const MicroBatchTime& compute);
+
+// The gradient buckets of a stage; a "state" model, whose tensors are unknown, is cut evenly.
+std::vector<Bucket> stage_buckets(const Config& config, const StageLayout& stage);
+
+// Bytes that dp rank `rank` sends for the gradients of one step under ddp: Σ over the buckets of
+// the first stage. What an audit multiplies by the number of steps.
+std::uint64_t ddp_bytes_sent(const Config& config, std::int64_t rank);
+
+// What `rank` of `ranks` sends on group "control" in one step of nqd's trainer: a ring all_reduce
+// of two float64 (the sums of loss and of tokens).
+collectives::RankTraffic control_traffic(std::int64_t ranks, std::int64_t rank);
+
+// Seconds of `calls` that stick out beyond `compute_s`, when call i can start at ready[i]·compute_s
+// (ascending) and calls run one after another.
+double exposed_seconds(const std::vector<double>& ready, const std::vector<double>& calls_s,
+                       double compute_s);
+
+}  // namespace nqd::planner

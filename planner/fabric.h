@@ -1,0 +1,39 @@
+// Where the ranks of a communication group sit, and what one call among them costs in time.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "collectives/cost.h"
+#include "planner/spec.h"
+
+namespace nqd::planner {
+
+// Ranks base, base + stride, … of the world; tp is innermost, then pp, and dp outermost.
+struct Group {
+  std::string name;
+  std::int64_t size = 1;
+  std::int64_t stride = 1;
+};
+Group tp_group(const ParallelSpec& parallel);
+Group pp_group(const ParallelSpec& parallel);
+Group dp_group(const ParallelSpec& parallel);
+
+// True when all ranks of the group share one node (a node holds gpus_per_node consecutive ranks).
+bool inside_node(const ClusterSpec& cluster, const Group& group);
+
+struct CallTime {
+  double seconds = 0;         // 0 when !known, or for a group of one rank
+  bool known = true;          // false: the link's bandwidth is not given
+  bool extrapolated = false;  // a calibrated curve was used beyond its measured sizes
+};
+
+// Time of one call with payload `bytes` as collectives/cost.h defines it. A calibrated ring,
+// library or auto curve of the same collective and number of ranks goes first; else the α–β model
+// over cluster.intra_node when the group is inside a node and over cluster.inter_node otherwise. A
+// ring that crosses nodes uses the network share of all its members of a node, up to intra_node's
+// rate.
+CallTime call_time(const ClusterSpec& cluster, const Group& group,
+                   collectives::Collective collective, double bytes);
+
+}  // namespace nqd::planner

@@ -1,0 +1,48 @@
+// Arithmetic of a GPT step and the seconds that it takes.
+#pragma once
+
+#include <vector>
+
+#include "base/diagnostic.h"
+#include "planner/communication.h"
+#include "planner/plan.h"
+#include "planner/spec.h"
+
+namespace nqd::planner {
+
+// Floating-point operations of one token, forward and backward (a multiply-add is 2).
+struct TokenFlops {
+  // What the model needs: 6·Φ_matmul + 6·L·s·h, Φ_matmul = L(4h² + 2hf) + V·h. Attention counts the
+  // causal half of the s × s scores. The numerator of MFU.
+  double model = 0;
+  // The same and, with full recomputation, the layers' forward again. The numerator of HFU.
+  double hardware = 0;
+};
+// Zeros for family "state".
+TokenFlops token_flops(const ModelSpec& model, Recompute recompute);
+
+// Rate at which a device multiplies matrices: cluster.gemm_flops when measured, else 0.6 of its
+// peak; 0 = unknown.
+double gemm_rate_flops(const ClusterSpec& cluster);
+
+struct ComputePlan {
+  // Slowest stage. Products at gemm_rate_flops, with whole s × s scores (softmax is materialised),
+  // and element-wise passes at the memory bandwidth, one after the other.
+  MicroBatchTime micro_batch;
+  // 28 bytes a parameter of one rank's optimizer shard (read weight, gradient and two moments,
+  // write weight and moments, in float32) at the memory bandwidth.
+  double optimizer_s = 0;
+  bool known = false;
+  std::vector<Diagnostic> diagnostics;  // NQD1306: which rate is missing
+};
+ComputePlan plan_compute(const Config& config);
+
+// Slots of m micro-batches (compute and what communication they expose), stretched by the bubble,
+// then what comes once a step. Zeros unless all rates are known.
+TimePlan plan_time(const Config& config, const ComputePlan& compute,
+                   const CommunicationPlan& communication, double bubble_fraction);
+
+// FLOPs a second of the whole job over the peak of its devices; 0 = unknown.
+double utilisation(const Config& config, double flops_per_token, const TimePlan& time);
+
+}  // namespace nqd::planner

@@ -1,0 +1,242 @@
+#include "planner/communication.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/units.h"
+#include "planner/fabric.h"
+#include "tests/planner/configs.h"
+
+namespace nqd::planner {
+namespace {
+
+using collectives::Algorithm;
+using collectives::Collective;
+
+const GroupTraffic* find(const CommunicationPlan& plan, const std::string& group,
+                         const std::string& collective) {
+  for (const GroupTraffic& row : plan.traffic) {
+    if (row.group == group && row.collective == collective) return &row;
+  }
+  return nullptr;
+}
+
+GroupTraffic row_of(const Config& config, const std::string& group, const std::string& collective) {
+  const CommunicationPlan plan = plan_communication(config, {});
+  const GroupTraffic* row = find(plan, group, collective);
+  REQUIRE(row != nullptr);
+  return *row;
+}
+
+TEST_CASE("golden: a ring all_reduce of 1 GB over 8 ranks sends 1.75 GB a rank") {
+  CHECK(collectives::max_traffic(Collective::kAllReduce, Algorithm::kRing, 8, 250'000'000, 4)
+            .bytes_sent == 1'750'000'000);
+  Config config = state_config(500e6, Engine::kDdp, 8);  // 1 GB of bfloat16 gradients
+  config.train.bucket_bytes = 1'000'000'000;
+  const GroupTraffic row = row_of(config, "dp", "all_reduce");
+  CHECK(row.bytes_sent_per_rank == 1.75e9);
+  CHECK(row.calls == 1);
+  CHECK(row.algorithm == "ring");
+}
+
+TEST_CASE("golden: 7e9 fp16 gradients over 400 Gb/s") {
+  const std::int64_t ranks[] = {2, 4, 8, 16};
+  const double gib[] = {13.04, 19.56, 22.82, 24.45};
+  const double seconds[] = {0.280, 0.420, 0.490, 0.525};
+  for (std::size_t i = 0; i < 4; ++i) {
+    Config config = state_config(7e9, Engine::kDdp, ranks[i]);
+    config.cluster.nodes = ranks[i];
+    config.cluster.gpus_per_node = 1;
+    config.cluster.inter_node.bandwidth_bytes_per_s = 400e9 / 8;
+    const GroupTraffic row = row_of(config, "dp", "all_reduce");
+    CHECK(std::round(row.bytes_sent_per_rank / kGiB * 100) / 100 == gib[i]);
+    CHECK(row.time_s == doctest::Approx(seconds[i]));
+    CHECK(row.exposed_s == row.time_s);
+  }
+}
+
+TEST_CASE("golden: payload factors of the engines, one micro-batch") {
+  const double gradients = 2 * 8e9;  // M, which is also the bytes of the weights
+  const double pass = gradients * 7 / 8;
+  const auto sent = [&](Engine engine) {
+    double sum = 0;
+    for (const GroupTraffic& row : plan_communication(state_config(8e9, engine, 8), {}).traffic) {
+      sum += row.bytes_sent_per_rank;
+    }
+    return sum;
+  };
+  CHECK(sent(Engine::kDdp) == doctest::Approx(2 * pass));
+  CHECK(sent(Engine::kZero1) == doctest::Approx(2 * pass));
+  CHECK(sent(Engine::kZero2) == doctest::Approx(2 * pass));
+  CHECK(sent(Engine::kZero3) == doctest::Approx(3 * pass));
+}
+
+TEST_CASE("eager sharding repeats with the micro-batches, accumulation does not") {
+  const double pass = 2 * 8e9 * 7 / 8;
+  const auto config = [](Engine engine) {
+    Config result = state_config(8e9, engine, 8);
+    result.train.global_batch_size = 8 * 5;
+    return result;
+  };
+  CHECK(row_of(config(Engine::kDdp), "dp", "all_reduce").bytes_sent_per_rank ==
+        doctest::Approx(2 * pass));
+  CHECK(row_of(config(Engine::kZero1), "dp", "reduce_scatter").bytes_sent_per_rank ==
+        doctest::Approx(pass));
+  CHECK(row_of(config(Engine::kZero2), "dp", "reduce_scatter").bytes_sent_per_rank ==
+        doctest::Approx(5 * pass));
+  CHECK(row_of(config(Engine::kZero2), "dp", "all_gather").bytes_sent_per_rank ==
+        doctest::Approx(pass));
+  CHECK(row_of(config(Engine::kZero3), "dp", "all_gather").bytes_sent_per_rank ==
+        doctest::Approx(10 * pass));
+  CHECK(row_of(config(Engine::kZero3), "dp", "reduce_scatter").bytes_sent_per_rank ==
+        doctest::Approx(5 * pass));
+}
+
+TEST_CASE("hsdp gathers inside the node and reduces a shard across") {
+  const Config config = state_config(8e9, Engine::kHsdp, 32);
+  CHECK(row_of(config, "dp_shard", "all_gather").bytes_sent_per_rank ==
+        doctest::Approx(2 * 2 * 8e9 * 7 / 8));
+  CHECK(row_of(config, "dp_replicate", "all_reduce").bytes_sent_per_rank ==
+        doctest::Approx(2 * 2 * 1e9 * 3 / 4));
+}
+
+TEST_CASE("golden: tensor parallelism sums b·s·h four times a layer") {
+  Config config = gpt3_config();
+  config.parallel.pp = 1;
+  config.train.global_batch_size = 1;
+  const double payload = 2048.0 * 12288 * 2;
+  const double sums = 4 * 96 + 2;  // and once each for the embedding and the head
+  const GroupTraffic plain = row_of(config, "tp", "all_reduce");
+  CHECK(plain.calls == sums);
+  CHECK(plain.bytes_sent_per_rank == sums * 2 * payload * 7 / 8);
+  config.train.recompute = Recompute::kFull;
+  CHECK(row_of(config, "tp", "all_reduce").calls == 6 * 96 + 2);
+
+  config.train.recompute = Recompute::kNone;
+  config.parallel.sequence_parallel = true;
+  const GroupTraffic gather = row_of(config, "tp", "all_gather");
+  const GroupTraffic scatter = row_of(config, "tp", "reduce_scatter");
+  CHECK(scatter.bytes_sent_per_rank + gather.bytes_sent_per_rank - 2 * 96 * payload * 7 / 8 ==
+        doctest::Approx(plain.bytes_sent_per_rank));
+}
+
+TEST_CASE("a pipeline sends b·s·h over every boundary, forward and back") {
+  const Config config = gpt3_config();
+  const double payload = 2048.0 * 12288 * 2;
+  const GroupTraffic row = row_of(config, "pp", "send_recv");
+  CHECK(row.calls == 2 * 64);
+  CHECK(row.bytes_sent_per_rank == 2 * 64 * payload);
+  Config two = config;
+  two.parallel.pp = 2;
+  CHECK(row_of(two, "pp", "send_recv").calls == 64);
+  Config interleaved = config;
+  interleaved.parallel.schedule = Schedule::kInterleaved;
+  interleaved.parallel.vpp = 3;
+  CHECK(row_of(interleaved, "pp", "send_recv").calls == 2 * 3 * 64);
+  CHECK(row_of(config, "embedding", "all_reduce").bytes_sent_per_rank == 51200.0 / 8 * 12288 * 2);
+  Config untied = config;
+  untied.model.tied_head = false;
+  CHECK(find(plan_communication(untied, {}), "embedding", "all_reduce") == nullptr);
+}
+
+TEST_CASE("the CPU engine's rows are the sums of its calls, rank by rank") {
+  for (std::int64_t dp : {2, 3, 5}) {
+    const Config config = cpu_config(dp);
+    const StageLayout stage = stage_layouts(config).front();
+    std::uint64_t all = 0;
+    std::uint64_t most = 0;
+    for (std::int64_t rank = 0; rank < dp; ++rank) {
+      const std::uint64_t sent = ddp_bytes_sent(config, rank);
+      all += sent;
+      most = std::max(most, sent);
+    }
+    // A ring moves every element 2(n−1) times.
+    CHECK(all == static_cast<std::uint64_t>(4 * stage.parameters) *
+                     static_cast<std::uint64_t>(2 * (dp - 1)));
+    const GroupTraffic row = row_of(config, "dp", "all_reduce");
+    CHECK(row.bytes_sent_per_rank == static_cast<double>(most));
+    CHECK(row.calls == static_cast<double>(stage_buckets(config, stage).size()));
+    CHECK(row_of(config, "control", "all_reduce").calls == 1);
+  }
+  CHECK(control_traffic(2, 0).bytes_sent == 16);
+  CHECK(control_traffic(1, 0).bytes_sent == 0);
+  CHECK(plan_communication(cpu_config(1), {}).traffic.empty());
+}
+
+TEST_CASE("an unknown link leaves the time unknown and says which") {
+  const CommunicationPlan plan = plan_communication(cpu_config(2), {});
+  CHECK_FALSE(plan.times_known);
+  REQUIRE(plan.diagnostics.size() == 1);
+  CHECK(plan.diagnostics[0].code == "NQD1306");
+  CHECK(plan.diagnostics[0].path == "cluster.intra_node");
+}
+
+TEST_CASE("a calibrated curve is used, and said when it is extrapolated") {
+  Config config = cpu_config(2);
+  CalibratedCurve curve;
+  curve.collective = "all_reduce";
+  curve.algorithm = "ring";
+  curve.ranks = 2;
+  curve.pieces = {{4, 1e6, 1e-5, 1e-9}};
+  config.cluster.curves = {curve};
+  CommunicationPlan plan = plan_communication(config, {});
+  CHECK(plan.times_known);
+  CHECK(plan.diagnostics.empty());
+  double expected = 0;
+  for (const Bucket& bucket : stage_buckets(config, stage_layouts(config).front())) {
+    expected += 1e-5 + 4e-9 * static_cast<double>(bucket.count);
+  }
+  CHECK(find(plan, "dp", "all_reduce")->time_s == doctest::Approx(expected));
+
+  config.cluster.curves[0].pieces[0].to_bytes = 100;
+  plan = plan_communication(config, {});
+  REQUIRE(plan.diagnostics.size() == 1);
+  CHECK(plan.diagnostics[0].code == "NQD1305");
+
+  config.cluster.curves[0].ranks = 4;  // another group's curve says nothing about this one
+  CHECK_FALSE(plan_communication(config, {}).times_known);
+}
+
+TEST_CASE("a group inside a node uses the node's link, one across nodes all its members' network") {
+  ClusterSpec cluster;
+  cluster.nodes = 2;
+  cluster.gpus_per_node = 8;
+  cluster.intra_node = {1e-6, 450e9};
+  cluster.inter_node = {5e-6, 50e9};
+  CHECK(inside_node(cluster, {"tp", 8, 1}));
+  CHECK_FALSE(inside_node(cluster, {"dp", 16, 1}));
+  CHECK_FALSE(inside_node(cluster, {"pp", 2, 8}));
+  const double bytes = 1e9;
+  CHECK(call_time(cluster, {"tp", 8, 1}, Collective::kAllReduce, bytes).seconds ==
+        doctest::Approx(14e-6 + 1.75 * bytes / 450e9));
+  CHECK(call_time(cluster, {"dp", 16, 1}, Collective::kAllReduce, bytes).seconds ==
+        doctest::Approx(150e-6 + 1.875 * bytes / 400e9));
+  CHECK(call_time(cluster, {"dp", 2, 8}, Collective::kAllReduce, bytes).seconds ==
+        doctest::Approx(10e-6 + bytes / 50e9));
+  CHECK(call_time(cluster, {"pp", 2, 8}, Collective::kSendRecv, bytes).seconds ==
+        doctest::Approx(5e-6 + bytes / 50e9));
+  CHECK(call_time(cluster, {"dp", 1, 1}, Collective::kAllReduce, bytes).seconds == 0);
+}
+
+TEST_CASE("communication hides behind backward as far as it is ready") {
+  CHECK(exposed_seconds({0.5, 1.0}, {1, 1}, 10) == doctest::Approx(1));
+  CHECK(exposed_seconds({0.5, 1.0}, {8, 1}, 10) == doctest::Approx(4));
+  CHECK(exposed_seconds({0.1, 0.2}, {1, 1}, 10) == 0);
+  CHECK(exposed_seconds({1.0}, {3}, 0) == doctest::Approx(3));
+  CHECK(exposed_seconds({}, {}, 5) == 0);
+
+  Config config = gpt3_config();
+  config.parallel = {};
+  config.parallel.dp = 64;
+  const CommunicationPlan hidden = plan_communication(config, {1e3, 2e3});
+  const CommunicationPlan bare = plan_communication(config, {0, 0});
+  const GroupTraffic* overlapped = find(hidden, "dp", "all_reduce");
+  CHECK(overlapped->exposed_s > 0);  // the last bucket is ready when backward ends
+  CHECK(overlapped->exposed_s < 0.05 * overlapped->time_s);
+  CHECK(find(bare, "dp", "all_reduce")->exposed_s == doctest::Approx(overlapped->time_s));
+}
+
+}  // namespace
+}  // namespace nqd::planner

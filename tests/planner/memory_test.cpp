@@ -1,0 +1,296 @@
+#include "planner/memory.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/units.h"
+#include "planner/activations.h"
+#include "planner/buckets.h"
+#include "planner/pipeline.h"
+#include "planner/planner.h"
+#include "planner/stages.h"
+#include "tests/planner/configs.h"
+
+namespace nqd::planner {
+namespace {
+
+double rounded(double value, int digits) {
+  const double scale = std::pow(10.0, digits);
+  return std::round(value * scale) / scale;
+}
+
+double category(const Config& config, const std::string& name, std::size_t stage = 0) {
+  const auto& categories = plan_memory(config).stages.at(stage).categories;
+  const auto found = categories.find(name);
+  return found == categories.end() ? 0 : found->second;
+}
+
+TEST_CASE("golden: 8e9 parameters take 16 + 16 + 32 + 64 GB") {
+  const Config config = state_config(8e9, Engine::kDdp, 1);
+  CHECK(category(config, "weights") == 16e9);
+  CHECK(category(config, "gradients") == 16e9);
+  CHECK(category(config, "master") == 32e9);
+  CHECK(category(config, "moments") == 64e9);
+  CHECK(plan_memory(config).worst_total_bytes == 128e9);
+}
+
+TEST_CASE("golden: 8e9 parameters on four ranks") {
+  CHECK(state_bytes_per_rank(8e9, Engine::kDdp, 4) == 128e9);
+  CHECK(state_bytes_per_rank(8e9, Engine::kZero1, 4) == 56e9);
+  CHECK(state_bytes_per_rank(8e9, Engine::kZero2, 4) == 44e9);
+  CHECK(state_bytes_per_rank(8e9, Engine::kZero3, 4) == 32e9);
+}
+
+TEST_CASE("golden: 70e9 parameters on 64 ranks, and 140 GB of EMA more") {
+  CHECK(state_bytes_per_rank(70e9, Engine::kDdp, 64) / kGB == 1120.0);
+  CHECK(rounded(state_bytes_per_rank(70e9, Engine::kZero1, 64) / kGB, 2) == 293.13);
+  CHECK(rounded(state_bytes_per_rank(70e9, Engine::kZero2, 64) / kGB, 2) == 155.31);
+  CHECK(state_bytes_per_rank(70e9, Engine::kZero3, 64) / kGB == 17.5);
+
+  Config config = state_config(70e9, Engine::kDdp, 1);
+  CHECK(category(config, "weights") == 140e9);
+  CHECK(category(config, "gradients") == 140e9);
+  CHECK(category(config, "master") == 280e9);
+  CHECK(category(config, "moments") == 560e9);
+  config.train.ema = true;
+  CHECK(category(config, "ema") == 280e9);
+}
+
+TEST_CASE("golden: 175e9, 405e9 and 7e9 parameters") {
+  CHECK(state_bytes_per_rank(175e9, Engine::kDdp, 8) == 2800e9);
+  CHECK(min_ranks_for_state(175e9, 16, 80e9) == 35);
+  CHECK(80e9 - state_bytes_per_rank(175e9, Engine::kZero3, 35) == doctest::Approx(0));
+  CHECK(80e9 - state_bytes_per_rank(175e9, Engine::kZero3, 40) == doctest::Approx(10e9));
+  CHECK(80e9 - state_bytes_per_rank(175e9, Engine::kZero3, 64) == doctest::Approx(36.25e9));
+  CHECK(state_bytes_per_rank(405e9, Engine::kDdp, 1) == 6480e9);
+  CHECK(rounded(state_bytes_per_rank(7e9, Engine::kZero3, 8) / kGiB, 2) == 13.04);
+}
+
+TEST_CASE("the plan of every engine holds what state_bytes_per_rank says") {
+  for (Engine engine : {Engine::kDdp, Engine::kZero1, Engine::kZero2, Engine::kZero3}) {
+    for (std::int64_t ranks : {1, 2, 4, 8, 64}) {
+      const MemoryPlan plan = plan_memory(state_config(64e9, engine, ranks));
+      CHECK(plan.stages[0].persistent_bytes ==
+            state_bytes_per_rank(64e9, engine, static_cast<double>(ranks)));
+    }
+  }
+  const MemoryPlan hsdp = plan_memory(state_config(64e9, Engine::kHsdp, 64));
+  CHECK(hsdp.stages[0].persistent_bytes == state_bytes_per_rank(64e9, Engine::kZero3, 8));
+}
+
+TEST_CASE("precision decides the bytes of a parameter") {
+  TrainSpec train;
+  CHECK(state_bytes(train).total() == 16);
+  train.gradient_precision = Precision::kFloat32;
+  CHECK(state_bytes(train).total() == 18);
+  train.ema = true;
+  CHECK(state_bytes(train).total() == 22);
+  train = {};
+  train.precision = Precision::kFloat32;
+  CHECK(state_bytes(train).total() == 16);
+  CHECK(state_bytes(train).master == 0);
+}
+
+TEST_CASE("shards are padded to the ceiling") {
+  Config config = state_config(10, Engine::kZero1, 4);
+  CHECK(category(config, "moments") == 8 * 3);
+  CHECK(category(config, "weights") == 2 * 10);
+  config.parallel.engine = Engine::kZero3;
+  CHECK(category(config, "weights") == 2 * 3);
+}
+
+TEST_CASE("more sharding never needs more, and the ranks together hold the whole state") {
+  const Engine engines[] = {Engine::kDdp, Engine::kZero1, Engine::kZero2, Engine::kZero3};
+  for (std::int64_t ranks : {2, 3, 8, 48}) {
+    double before = INFINITY;
+    for (Engine engine : engines) {
+      const Config config = state_config(1e9 + 7, engine, ranks);
+      const StageMemory stage = plan_memory(config).stages[0];
+      CHECK(stage.persistent_bytes <= before);
+      before = stage.persistent_bytes;
+      const double padding = 16.0 * static_cast<double>(ranks);
+      const double together = stage.categories.at("moments") * static_cast<double>(ranks);
+      const auto copies = static_cast<double>(engine == Engine::kDdp ? ranks : 1);
+      CHECK(together >= 8 * (1e9 + 7) * copies);
+      CHECK(together <= 8 * (1e9 + 7) * copies + padding);
+    }
+  }
+}
+
+TEST_CASE("golden: recomputing an 8e9 model keeps 9.6 GB and one layer of 5 GB") {
+  ActivationBytes bytes;
+  bytes.layer = 5e9;
+  bytes.kept_layer = 5e9;
+  CHECK(layer_activation_bytes(bytes, 32, Recompute::kNone) == 160e9);
+  bytes.kept_layer = 0.3e9;
+  CHECK(layer_activation_bytes(bytes, 32, Recompute::kFull) == doctest::Approx(14.6e9));
+}
+
+TEST_CASE("a 16-bit layer on one rank is s·b·h·(34 + 5·a·s/h)") {
+  Config config = gpt3_config();
+  config.parallel.tp = 1;
+  const double sbh = 2048.0 * 12288;
+  CHECK(gpu_activations(config).layer == doctest::Approx(sbh * (34 + 5.0 * 96 * 2048 / 12288)));
+  config.train.recompute = Recompute::kFull;
+  CHECK(gpu_activations(config).kept_layer == doctest::Approx(2 * sbh));
+}
+
+TEST_CASE("Korthikanti figure 1: 22B and 175B activations and state in GiB") {
+  Config config = gpt3_config();
+  const double in_flight = in_flight_micro_batches(config, 0);
+  CHECK(in_flight == 8);
+  config.parallel.schedule = Schedule::kInterleaved;
+  config.parallel.vpp = 3;
+  const ActivationBytes bytes = gpu_activations(config);
+  const double layers = in_flight_micro_batches(config, 0) * 96 / 8;
+  CHECK(layers * bytes.layer / kGiB == doctest::Approx(66.84375));
+  CHECK(18 * 12.0 * 96 * 12288 * 12288 / 64 / kGiB == 45.5625);
+
+  config.model = gpt_model(48, 6144, 64, 51200, 2048);
+  config.parallel.pp = 1;
+  config.parallel.schedule = Schedule::k1F1B;
+  config.train.micro_batch_size = 4;
+  CHECK(48 * gpu_activations(config).layer / kGiB == doctest::Approx(59.25));
+  config.parallel.sequence_parallel = true;
+  CHECK(48 * gpu_activations(config).layer / (48 * 4 * 2048 * 6144.0) ==
+        doctest::Approx((34 + 5.0 * 64 * 2048 / 6144) / 8));
+}
+
+TEST_CASE("the first stage holds the embeddings, the last the head and a copy of the tied one") {
+  Config config = gpt3_config();
+  const std::vector<StageLayout> stages = stage_layouts(config);
+  REQUIRE(stages.size() == 8);
+  const double h = 12288;
+  // Split products, replicated norms and row-parallel biases.
+  const double layer = 12 * h * h / 8 + (3 * h + 4 * h) / 8 + 6 * h;
+  CHECK(stages[1].parameters == 12 * layer);
+  CHECK(stages[0].parameters == 12 * layer + 51200 / 8 * h + 2048 * h);
+  CHECK(stages[7].parameters == 12 * layer + 2 * h + 51200 / 8 * h);
+  CHECK(stages[7].tensors.back().name == "head.weight");
+
+  config.model.tied_head = false;
+  CHECK(stage_layouts(config)[7].parameters == stages[7].parameters);
+  config.parallel.pp = 1;
+  config.parallel.tp = 1;
+  config.model.tied_head = true;
+  CHECK(stage_layouts(config)[0].parameters == static_cast<double>(parameter_count(config.model)));
+}
+
+TEST_CASE("stages together hold every parameter once, and the tied embedding twice") {
+  for (std::int64_t pp : {1, 2, 3, 4, 6}) {
+    Config config = gpt3_config();
+    config.parallel.tp = 1;
+    config.parallel.pp = pp;
+    double sum = 0;
+    for (const StageLayout& stage : stage_layouts(config)) sum += stage.parameters;
+    const double copy = pp > 1 ? 51200.0 * 12288 : 0;
+    CHECK(sum == static_cast<double>(parameter_count(config.model)) + copy);
+  }
+}
+
+TEST_CASE("an explicit pipeline split is followed") {
+  Config config = gpt3_config();
+  config.parallel.pipeline_split = {10, 12, 12, 12, 12, 13, 13, 12};
+  CHECK(stage_layouts(config)[0].layers == 10);
+  CHECK(stage_layouts(config)[5].layers == 13);
+  config.parallel.pp = 4;  // two virtual stages each: 10 + 12, 12 + 13, …
+  config.parallel.vpp = 2;
+  CHECK(stage_layouts(config)[0].layers == 22);
+  CHECK(stage_layouts(config)[1].layers == 25);
+}
+
+TEST_CASE("a vocabulary that tp does not divide is padded") {
+  Config config = gpt3_config();
+  config.model.vocab = 50257;
+  const StageLayout first = stage_layouts(config)[0];
+  CHECK(first.tensors[0].shape == std::vector<std::int64_t>{6283, 12288});
+}
+
+TEST_CASE("zero3 gathers the unit in use and the next") {
+  Config config = gpt3_config();
+  config.parallel = {};
+  config.parallel.engine = Engine::kZero3;
+  config.parallel.dp = 64;
+  const std::vector<double> units = stage_layouts(config)[0].units;
+  CHECK(units.size() == 98);
+  CHECK(category(config, "gathered_units") == 2 * 2 * units[1]);
+  CHECK(category(config, "communication") == 2 * units[1]);
+}
+
+TEST_CASE("logits are float32 on the last stage, activations fall along a 1F1B pipeline") {
+  const Config config = gpt3_config();
+  CHECK(category(config, "logits", 0) == 0);
+  CHECK(category(config, "logits", 7) == 4.0 * 2048 * 51200 / 8);
+  double before = INFINITY;
+  for (std::size_t stage = 0; stage < 7; ++stage) {
+    const double bytes = category(config, "activations", stage);
+    CHECK(bytes < before);
+    before = bytes;
+  }
+}
+
+TEST_CASE("the CPU engine's plan is exact") {
+  const Config config = cpu_config(2);
+  REQUIRE(runs_on_cpu_engine(config));
+  const auto phi = static_cast<double>(parameter_count(config.model));
+  const StageMemory stage = plan_memory(config).stages.at(0);
+  CHECK(stage.categories.at("weights") == 4 * phi);
+  CHECK(stage.categories.at("gradients") == 4 * phi);
+  CHECK(stage.categories.at("moments") == 8 * phi);
+  CHECK(stage.categories.count("master") == 0);
+  CHECK(stage.categories.at("logits") == 4.0 * 2 * 24 * 97);
+  CHECK(stage.categories.at("data") == 2 * 4.0 * 2 * 24);
+  double activations = 0;
+  for (const ActivationSpec& spec : cpu_activations(config.model, 2)) {
+    if (spec.kind == ActivationSpec::Kind::kActivation) {
+      activations += 4.0 * static_cast<double>(spec.elements);
+    }
+  }
+  CHECK(stage.categories.at("activations") == activations);
+  CHECK(stage.persistent_bytes == 16 * phi);
+  CHECK(stage.total_bytes == stage.persistent_bytes + stage.transient_bytes);
+}
+
+TEST_CASE("the CPU engine's scratch is the larger half of the largest bucket") {
+  const Config config = cpu_config(2);
+  std::int64_t largest = 0;
+  for (const Bucket& bucket : gradient_buckets(parameters(config.model), 5000, 4)) {
+    largest = std::max(largest, bucket.count);
+  }
+  CHECK(category(config, "communication") == 4.0 * static_cast<double>((largest + 1) / 2));
+  CHECK(category(cpu_config(1), "communication") == 0);
+}
+
+TEST_CASE("a device with a stated peak, or another layout, is not the CPU engine") {
+  Config config = cpu_config(2);
+  config.cluster.preset.clear();
+  CHECK(runs_on_cpu_engine(config));
+  config.cluster.peak_flops = 67e12;
+  CHECK_FALSE(runs_on_cpu_engine(config));
+  config = cpu_config(2);
+  config.parallel.engine = Engine::kZero1;
+  CHECK_FALSE(runs_on_cpu_engine(config));
+  config = cpu_config(2);
+  config.train.precision = Precision::kBFloat16;
+  CHECK_FALSE(runs_on_cpu_engine(config));
+}
+
+TEST_CASE("what the memory plan cannot say is said") {
+  Config config = state_config(1e9, Engine::kDdp, 8);
+  CHECK(check_memory(config, plan_memory(config)).at(0).code == "NQD1303");
+  config.cluster.memory_bytes = 0;
+  const auto notes = check_memory(config, plan_memory(config));
+  REQUIRE(notes.size() == 2);
+  CHECK(notes[1].code == "NQD1304");
+  CHECK(plan_memory(config).fits);
+  config.cluster.memory_bytes = 16.5e9;
+  const auto tight = check_memory(config, plan_memory(config));
+  REQUIRE(tight.size() == 2);
+  CHECK(tight[1].code == "NQD1307");
+  CHECK(tight[1].severity == Severity::kWarning);
+}
+
+}  // namespace
+}  // namespace nqd::planner

@@ -1,0 +1,68 @@
+#include "planner/plan_text.h"
+
+#include <doctest/doctest.h>
+
+#include "planner/planner.h"
+#include "tests/planner/configs.h"
+
+namespace nqd::planner {
+namespace {
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_CASE("a plan shows both units, every category, groups, bubble, time and verdict") {
+  Config config = gpt3_config();
+  config.train.recompute = Recompute::kFull;
+  config.parallel.sequence_parallel = true;
+  const std::string text = render_plan(make_plan(config));
+  CAPTURE(text);
+  CHECK(contains(text, "dp 1 x tp 8 x pp 8 = 64 ranks, engine ddp, bfloat16"));
+  CHECK(contains(text, "stages 1-1") == false);
+  CHECK(contains(text, "moments"));
+  CHECK(contains(text, " GiB)"));
+  CHECK(contains(text, "send_recv (auto)"));
+  CHECK(contains(text, "bubble   9.9 % (p = 8, m = 64, schedule 1f1b)"));
+  CHECK(contains(text, "MFU "));
+  CHECK(contains(text, "verdict  pass: "));
+  CHECK(contains(text, "advice   "));
+  CHECK(text.back() == '\n');
+}
+
+TEST_CASE("stages of equal memory share a column") {
+  Config config = gpt3_config();
+  config.parallel.schedule = Schedule::kGPipe;
+  const std::string text = render_plan(make_plan(config));
+  CHECK(contains(text, "stages 1-6"));
+}
+
+TEST_CASE("what is unknown is not printed as a number") {
+  const std::string text = render_plan(make_plan(cpu_config(2)));
+  CHECK(contains(text, "step     unknown"));
+  CHECK(contains(text, "limit unknown"));
+  CHECK_FALSE(contains(text, "MFU"));
+  CHECK(contains(render_plan(make_plan(cpu_config(1))), "communication: none"));
+}
+
+TEST_CASE("the table names the first error of each config and counts") {
+  PlanVerdict good{"a.yaml", true, make_plan(state_config(1e9, Engine::kDdp, 8))};
+  PlanVerdict big{"dir/big.yaml", true, make_plan(state_config(175e9, Engine::kDdp, 8))};
+  PlanVerdict malformed{"bad.yaml", false, {}};
+  Diagnostic warning;
+  warning.severity = Severity::kWarning;
+  warning.code = "NQD1302";
+  Diagnostic error;
+  error.code = "NQD1002";
+  error.message = "unknown key";
+  malformed.plan.diagnostics = {warning, error};
+  const std::string text = render_table({good, big, malformed});
+  CAPTURE(text);
+  CHECK(contains(text, "a.yaml        pass  16.05 GB (14.95 GiB) of 80.00 GB (74.51 GiB)\n"));
+  CHECK(contains(text, "dir/big.yaml  fail  NQD1301 a rank of stage 0 needs 2.80 TB"));
+  CHECK(contains(text, "bad.yaml      fail  NQD1002 unknown key\n"));
+  CHECK(contains(text, "1 of 3 pass\n"));
+}
+
+}  // namespace
+}  // namespace nqd::planner

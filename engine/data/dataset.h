@@ -16,7 +16,8 @@ struct PrepareOptions {
   // entered, duplicates by content dropped). Empty: /usr/share/common-licenses.
   std::vector<std::filesystem::path> inputs;
   std::filesystem::path output;  // folder; created
-  // Whole files held out, at least one, never all, at least this share of bytes. In (0, 1).
+  // Whole files held out, at least one, never all, at least this share of bytes. In (0, 1). Files
+  // that share long passages (engine/data/related.h) go to one split wherever that is possible.
   double heldout_fraction = 0.1;
   std::uint64_t seed = 1234;  // which files are held out
 };
@@ -32,8 +33,8 @@ struct PreparedDocument {
 struct PrepareResult {
   std::vector<PreparedDocument> documents;  // train first, each split in the order of its file
   std::vector<std::string> duplicates;      // "GPL (same content as GPL-3)"
-  // What a person should know: an empty file or dangling link left out, one file split by position,
-  // a held-out share far above the one asked for.
+  // What a person should know: an empty file or dangling link left out, files kept in one split,
+  // one file split by position, a held-out share far above the one asked for.
   std::vector<std::string> notes;
   std::uint64_t train_tokens = 0;
   std::uint64_t heldout_tokens = 0;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "engine/data/dataset.h"
+#include "engine/data/related.h"
 #include "engine/data/split.h"
 #include "engine/data/token_format.h"
 #include "engine/io/dataset_json.h"
@@ -120,31 +121,99 @@ std::vector<Piece> split_one_file(const SourceFile& source, double fraction,
   return {{&source, 0, *cut, false}, {&source, *cut, source.bytes, true}};
 }
 
-std::vector<Piece> split_files(const std::vector<SourceFile>& sources,
-                               const PrepareOptions& options, std::vector<std::string>& notes) {
-  std::vector<SplitCandidate> candidates;
-  double total = 0;
+// Files that share long passages, as lists of indices into `sources`.
+std::vector<std::vector<std::size_t>> groups_of(const std::vector<SourceFile>& sources) {
+  constexpr std::uint64_t kFullyComparedBytes = std::uint64_t{64} << 20;
+  std::uint64_t total = 0;
+  for (const SourceFile& source : sources) total += source.bytes;
+  std::vector<Passages> passages;
   for (const SourceFile& source : sources) {
-    candidates.push_back({source.sha256, source.bytes});
-    total += static_cast<double>(source.bytes);
+    passages.push_back(passages_of(read_file(source.path), 1 + total / kFullyComparedBytes));
   }
-  const auto heldout = choose_heldout(candidates, options.heldout_fraction, options.seed);
-  if (!heldout) {
+  std::vector<std::vector<std::size_t>> groups;
+  const std::vector<std::size_t> numbers = related_groups(passages);
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (numbers[i] == groups.size()) groups.emplace_back();
+    groups[numbers[i]].push_back(i);
+  }
+  return groups;
+}
+
+std::optional<std::vector<bool>> choose_groups(const std::vector<SourceFile>& sources,
+                                               const std::vector<std::vector<std::size_t>>& groups,
+                                               const PrepareOptions& options) {
+  std::vector<SplitCandidate> candidates;
+  for (const auto& members : groups) {
+    SplitCandidate candidate;
+    std::vector<std::string> digests;
+    for (const std::size_t i : members) {
+      digests.push_back(sources[i].sha256);
+      candidate.bytes += sources[i].bytes;
+    }
+    std::sort(digests.begin(), digests.end());
+    for (const std::string& digest : digests) candidate.sha256 += digest;
+    candidates.push_back(candidate);
+  }
+  const auto chosen = choose_heldout(candidates, options.heldout_fraction, options.seed);
+  if (!chosen) return std::nullopt;
+  std::vector<bool> heldout(sources.size());
+  for (std::size_t group = 0; group < groups.size(); ++group) {
+    for (const std::size_t i : groups[group]) heldout[i] = (*chosen)[group];
+  }
+  return heldout;
+}
+
+void note_groups(const std::vector<SourceFile>& sources,
+                 const std::vector<std::vector<std::size_t>>& groups,
+                 std::vector<std::string>& notes) {
+  for (const auto& members : groups) {
+    if (members.size() < 2) continue;
+    std::string names;
+    for (const std::size_t i : members) {
+      names += (names.empty() ? "" : ", ") + sources[i].path.string();
+    }
+    notes.push_back("kept in one split, because they share long passages: " + names);
+  }
+}
+
+// Which files are held out: related ones together where that is possible.
+std::vector<bool> choose_files(const std::vector<SourceFile>& sources,
+                               const PrepareOptions& options, std::vector<std::string>& notes) {
+  auto groups = groups_of(sources);
+  if (const auto chosen = choose_groups(sources, groups, options)) {
+    note_groups(sources, groups, notes);
+    return *chosen;
+  }
+  groups.clear();
+  for (std::size_t i = 0; i < sources.size(); ++i) groups.push_back({i});
+  const auto chosen = choose_groups(sources, groups, options);
+  if (!chosen) {
     throw Error(ExitCode::kUsage, "NQD2004",
                 "no choice of whole files holds out " + percent(options.heldout_fraction) +
                     " of the text and leaves a file to train on",
                 "lower --heldout-fraction, or give more files");
   }
+  notes.push_back(
+      "held-out files share long passages with training files: the held-out loss will look better "
+      "than it is");
+  return *chosen;
+}
+
+std::vector<Piece> split_files(const std::vector<SourceFile>& sources,
+                               const PrepareOptions& options, std::vector<std::string>& notes) {
+  const std::vector<bool> heldout = choose_files(sources, options, notes);
   std::vector<Piece> pieces;
+  double total = 0;
   double held = 0;
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    pieces.push_back({&sources[i], 0, sources[i].bytes, (*heldout)[i]});
-    if ((*heldout)[i]) held += static_cast<double>(sources[i].bytes);
+    pieces.push_back({&sources[i], 0, sources[i].bytes, heldout[i]});
+    total += static_cast<double>(sources[i].bytes);
+    if (heldout[i]) held += static_cast<double>(sources[i].bytes);
   }
   if (held / total > (1 + options.heldout_fraction) / 2) {
     notes.push_back("the held-out files are " + percent(held / total) +
-                    " of the text, because one file is most of it: give that file alone to have it "
-                    "split at a line end");
+                    " of the text, because most of it is one file or files that share passages: "
+                    "give one file alone to have it split at a line end");
   }
   std::stable_partition(pieces.begin(), pieces.end(), [](const Piece& p) { return !p.heldout; });
   return pieces;

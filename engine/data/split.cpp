@@ -27,6 +27,23 @@ bool fewer_bytes(const SplitCandidate& a, const SplitCandidate& b) {
   return a.bytes != b.bytes ? a.bytes < b.bytes : a.sha256 < b.sha256;
 }
 
+// Takes candidates in order, passing over those that would exceed `most` bytes, until `wanted` are
+// held.
+std::optional<std::vector<bool>> draw(std::span<const SplitCandidate> candidates,
+                                      const std::vector<std::size_t>& order, double wanted,
+                                      double most) {
+  std::vector<bool> chosen(candidates.size(), false);
+  double held = 0;
+  for (const std::size_t i : order) {
+    const auto bytes = static_cast<double>(candidates[i].bytes);
+    if (held + bytes > most) continue;
+    chosen[i] = true;
+    held += bytes;
+    if (held >= wanted) return chosen;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::vector<bool>> choose_heldout(std::span<const SplitCandidate> candidates,
@@ -35,22 +52,18 @@ std::optional<std::vector<bool>> choose_heldout(std::span<const SplitCandidate> 
   double total = 0;
   for (const SplitCandidate& candidate : candidates) total += static_cast<double>(candidate.bytes);
   const double wanted = fraction * total;
-  const double most = (1 + fraction) / 2 * total;
-
-  std::vector<bool> chosen(candidates.size(), false);
-  double held = 0;
-  for (const std::size_t i : drawing_order(candidates, seed)) {
-    const auto bytes = static_cast<double>(candidates[i].bytes);
-    if (held + bytes > most) continue;
-    chosen[i] = true;
-    held += bytes;
-    if (held >= wanted) return chosen;
+  const double limit = (1 + fraction) / 2 * total;
+  const std::vector<std::size_t> order = drawing_order(candidates, seed);
+  for (double most = wanted;;) {
+    most = std::min(1.25 * most, limit);
+    if (auto chosen = draw(candidates, order, wanted, most)) return chosen;
+    if (most == limit) break;
   }
 
+  std::vector<bool> chosen(candidates.size(), false);
   const auto [smallest, largest] =
       std::minmax_element(candidates.begin(), candidates.end(), fewer_bytes);
   if (static_cast<double>(largest->bytes) >= wanted) {
-    chosen.assign(candidates.size(), false);
     chosen[static_cast<std::size_t>(largest - candidates.begin())] = true;
     return chosen;
   }

@@ -188,6 +188,20 @@ TEST_CASE("the share is reached, never with all files, for random sizes") {
   }
 }
 
+TEST_CASE("many files of like size hold out little more than was asked") {
+  std::vector<SplitCandidate> files;
+  for (int i = 0; i < 100; ++i) files.push_back({sha256_hex(std::to_string(i)), 90 + 5u * (i % 5)});
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    const auto chosen = choose_heldout(files, 0.1, seed);
+    REQUIRE(chosen);
+    CHECK(std::count(chosen->begin(), chosen->end(), true) <= 12);
+  }
+  // 60 of 100 bytes in one file: the others reach the share, so it is never drawn.
+  const std::vector<SplitCandidate> uneven = {{"a", 60}, {"b", 14}, {"c", 13}, {"d", 13}};
+  for (std::uint64_t seed = 0; seed < 50; ++seed)
+    CHECK_FALSE((*choose_heldout(uneven, 0.1, seed))[0]);
+}
+
 TEST_CASE("a share that no choice of whole files reaches is nothing") {
   const std::vector<SplitCandidate> equal = {{"a", 100}, {"b", 100}};
   CHECK(choose_heldout(equal, 0.6, 1) == std::nullopt);
@@ -205,6 +219,43 @@ TEST_CASE("one file that is nearly everything is held out with a note") {
   CHECK(heldout_paths(result) == std::set<std::string>{(folder / "large").string()});
   REQUIRE(result.notes.size() == 1);
   CHECK(result.notes[0].find("100.0%") != std::string::npos);
+}
+
+TEST_CASE("revisions of one text go to one split and are named") {
+  const TemporaryFolder folder;
+  const fs::path corpus = write_corpus(folder);
+  std::string revised;
+  for (int i = 0; i < 60; ++i) revised += "word " + std::to_string(i * i) + " of the text\n";
+  write_file(corpus / "x-1", revised);
+  write_file(corpus / "x-2", revised + "and one more line that only the second revision has\n");
+  PrepareOptions options = options_for({corpus}, folder / "out");
+  options.heldout_fraction = 0.3;
+  bool seen_in[2] = {false, false};
+  for (options.seed = 0; options.seed < 30; ++options.seed) {
+    const PrepareResult result = prepare_dataset(options);
+    const auto heldout = heldout_paths(result);
+    const bool first = heldout.contains((corpus / "x-1").string());
+    REQUIRE(first == heldout.contains((corpus / "x-2").string()));
+    seen_in[first ? 1 : 0] = true;
+    REQUIRE(result.notes.size() == 1);
+    REQUIRE(result.notes[0] == "kept in one split, because they share long passages: " +
+                                   (corpus / "x-1").string() + ", " + (corpus / "x-2").string());
+  }
+  CHECK(seen_in[0]);
+  CHECK(seen_in[1]);
+}
+
+TEST_CASE("revisions alone are split with a warning about the held-out loss") {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += "word " + std::to_string(i * i) + " of the text\n";
+  write_file(folder / "one", text);
+  write_file(folder / "two", text + "one more line\n");
+  const PrepareResult result =
+      prepare_dataset(options_for({folder / "one", folder / "two"}, folder / "out"));
+  CHECK(heldout_paths(result).size() == 1);
+  REQUIRE(result.notes.size() == 1);
+  CHECK(result.notes[0].find("look better than it is") != std::string::npos);
 }
 
 TEST_CASE("the licence texts of the machine are the default") {

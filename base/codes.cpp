@@ -240,6 +240,10 @@ constexpr std::array kCodes = {
     CodeInfo{"NQD2041", "batch does not fit the model",
              "The model's buffers are laid out for micro_batch_size sequences of model.sequence "
              "tokens; every batch must have exactly that many tokens and targets."},
+    CodeInfo{"NQD2101", "evidence cannot be read",
+             "The file is truncated, no JSON, JSON of another program, an nqd document with a member "
+             "missing or of the wrong type, or one that a newer nqd wrote. The message names the "
+             "byte or the member. Give the file as nqd bench, train, calibrate or doctor wrote it."},
     CodeInfo{"NQD2102", "no such algorithm for this collective",
              "Each collective has the algorithms that collectives/cost.h lists: ring or tree for "
              "all_reduce, one each for the others. `library` is MPI_Allreduce, so it needs the "
@@ -250,6 +254,14 @@ constexpr std::array kCodes = {
              "an average needs a floating type."},
     CodeInfo{"NQD2201", "nothing to fit a curve to",
              "An alpha-beta curve needs measured times of at least two payload sizes."},
+    CodeInfo{
+        "NQD2202", "samples measured in two ways",
+        "One curve through samples of two transports, element types, operators, hosts, or in place "
+        "and out of place describes none of them. Calibrate each way from its own documents into "
+        "its own cluster file."},
+    CodeInfo{"NQD2203", "nothing to show in a report",
+             "The documents hold no rows, steps, curves or checks. Give evidence of nqd bench or "
+             "train, or the --json of calibrate or doctor."},
     // 3000: environment and launch
     CodeInfo{"NQD3001", "the number of ranks asked for is not the number started",
              "A run on another number of ranks than asked is another experiment, so it does not "

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/host.h"
@@ -12,30 +13,43 @@ namespace nqd::reports {
 
 inline constexpr int kSchemaVersion = 1;
 
-struct Envelope {
-  std::string kind;               // "bench", "train", "calibration", "doctor"
-  std::vector<std::string> argv;
-  std::string config_path;        // empty when the command has no config
-  std::string config_yaml;        // canonical resolved text
-  std::vector<planner::ResolvedValue> resolved;
-  int world_size_asked = 1;
-  int world_size_actual = 1;
-  std::string backend;            // "local", "mpi"
-  std::vector<engine::RankIdentity> ranks;
-  std::vector<std::pair<std::string, std::string>> libraries;  // {"mpi", "Open MPI v4.1.4"}, …
-  HostInfo host;
-  std::string started_at;  // UTC, ISO 8601
-  std::string ended_at;
-};
-
-// Fills host, started_at and the build's library versions known here.
-Envelope begin_envelope(std::string kind, std::vector<std::string> argv);
-// UTC now, "2026-11-29T14:25:13Z".
-std::string now_utc();
-// Version, git commit, build type, compiler of this binary.
+// The binary that measured. `git_commit` ends in "-dirty" when tracked files differed from the
+// commit at build time, and is "unknown" when the sources were no git checkout.
 struct BuildInfo {
   std::string version, git_commit, build_type, compiler;
 };
 BuildInfo build_info();
+
+struct Envelope {
+  std::string kind;  // "bench", "train", "calibration", "doctor"
+  BuildInfo tool;
+  std::vector<std::string> argv;
+  std::string config_path;  // empty when the command has no config
+  std::string config_yaml;  // canonical resolved text
+  std::vector<planner::ResolvedValue> resolved;
+  int world_size_asked = 1;
+  int world_size_actual = 1;
+  std::string backend;  // "local", "mpi", or empty when no rank communicated
+  std::vector<engine::RankIdentity> ranks;
+  std::vector<std::pair<std::string, std::string>> libraries;  // {"mpi", "Open MPI v4.1.4"}, …
+  // Variables that change what is measured, from an allow-list; never the whole environment.
+  std::vector<std::pair<std::string, std::string>> environment;
+  HostInfo host;
+  std::string started_at;  // UTC, ISO 8601
+  std::string ended_at;    // set by the command when its work is done
+};
+
+// Fills tool, host, environment, started_at and the libraries of this build (libc, GEMM, MPI). The
+// command adds config, world, backend, ranks and, last, ended_at.
+Envelope begin_envelope(std::string kind, std::vector<std::string> argv);
+
+// The allow-listed variables of `environment` ("NAME=value" strings), sorted by name. Kept: NCCL_*,
+// CUDA_*, OMP_*, OPENBLAS_*, NQD_* and a short list of launcher, allocator and fabric settings.
+// A name that looks like a secret (TOKEN, SECRET, PASSWORD, KEY) is dropped whatever its prefix.
+std::vector<std::pair<std::string, std::string>> allowed_environment(
+    const std::vector<std::string>& environment);
+
+// UTC now, "2026-11-29T14:25:13Z".
+std::string now_utc();
 
 }  // namespace nqd::reports

@@ -9,38 +9,57 @@
 #include "engine/records.h"
 #include "planner/calibration.h"
 #include "planner/plan.h"
+#include "reports/doctor.h"
 #include "reports/envelope.h"
 
 namespace nqd::reports {
 
-// `mesh-plan --json`: {"configs": [{path, valid, diagnostics, mesh, memory, communication, pipeline,
-// time, mfu, hfu, recommendation}]}.
+// `mesh-plan --json`: {"configs": [{path, valid, diagnostics, mesh, memory, communication,
+// pipeline, time, mfu, hfu, recommendation}]}; schemas/mesh-plan.schema.json.
 struct PlannedConfig {
   std::string path;
-  bool loaded = true;      // false: only diagnostics are meaningful
-  planner::Plan plan;      // diagnostics of loading and planning together
+  bool loaded = true;  // false: only diagnostics are meaningful
+  planner::Plan plan;  // diagnostics of loading and planning together
 };
 std::string plan_json(const std::vector<PlannedConfig>& configs);
 
+// One evidence document each. A figure that the record marks as not measured is null, never 0.
 std::string bench_json(const Envelope& envelope, const collectives::BenchResult& result);
 std::string train_json(const Envelope& envelope, const engine::TrainResult& result,
                        const planner::Plan& plan);
+// `inputs` are the documents that were fitted; `skipped` as calibrate() filled it.
+std::string calibration_json(const Envelope& envelope, const planner::Calibration& calibration,
+                             const std::vector<std::filesystem::path>& inputs,
+                             const std::vector<std::string>& skipped);
+std::string doctor_json(const Envelope& envelope, const std::vector<MachineCheck>& checks);
 // One metrics line (JSON, no newline) a step or evaluation.
 std::string metrics_line(const engine::StepRecord& step);
 std::string metrics_line(const engine::EvalRecord& eval);
 
-// What a reader of evidence gets back. Unreadable, truncated or foreign JSON, an unknown kind or a
-// newer schema_version is an Error (kUsage, NQD2101) that names the file and what is wrong.
+// What a reader of evidence gets back: the part that belongs to envelope.kind is filled.
 struct Evidence {
   std::filesystem::path path;
   Envelope envelope;
-  collectives::BenchResult bench;  // kind "bench"
-  engine::TrainResult train;       // kind "train"
+  collectives::BenchResult bench;    // kind "bench"
+  engine::TrainResult train;         // kind "train"
+  planner::Calibration calibration;  // kind "calibration"
+  std::vector<MachineCheck> checks;  // kind "doctor"
 };
+// Unreadable, truncated or foreign JSON, a missing field, a wrong type, an unknown kind or a newer
+// schema_version is an Error (kUsage, NQD2101) that names the file, the place and what is wrong.
+// Members that this version does not know are ignored.
 Evidence read_evidence(const std::filesystem::path& path);
 
-// Samples of bench evidence as calibration input: one curve per (collective, algorithm, ranks) and
-// the compute rates. Throws Error (kUsage, NQD2201) when the documents hold nothing to fit.
-planner::Calibration calibrate(const std::vector<Evidence>& evidence);
+// A residual above this is worth a warning: the α–β curve does not describe the fabric well.
+inline constexpr double kResidualWarning = 0.15;
+
+// Samples of bench evidence as calibration input: one curve per (collective, algorithm, ranks) from
+// the p50 of every verified row, the FLOP-weighted GEMM rate (all FLOPs ÷ all p50 times) and the
+// median memory bandwidth. Rows and groups that cannot be used are named in `skipped`, one sentence
+// each. Throws Error (kUsage): NQD2201 when nothing can be fitted, with the reasons; NQD2202 when
+// rows of one group were measured in different ways (transport, type, operator, in place, host):
+// one curve through two fabrics describes neither.
+planner::Calibration calibrate(const std::vector<Evidence>& evidence,
+                               std::vector<std::string>* skipped = nullptr);
 
 }  // namespace nqd::reports

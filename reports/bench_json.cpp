@@ -1,0 +1,127 @@
+#include <optional>
+
+#include "reports/envelope_json.h"
+#include "reports/evidence.h"
+#include "reports/summary.h"
+
+namespace nqd::reports {
+namespace {
+
+using Layout = JsonWriter::Layout;
+
+void write_options(JsonWriter& json, const collectives::BenchOptions& options) {
+  json.key("options").begin_object();
+  json.field("collective", collectives::name(options.collective));
+  json.key("algorithms").begin_array(Layout::kInline);
+  for (const collectives::Algorithm algorithm : options.algorithms) {
+    json.value(collectives::name(algorithm));
+  }
+  json.end();
+  json.field("dtype", name(options.dtype));
+  json.field("op", collectives::name(options.op));
+  json.field("begin_bytes", options.begin_bytes);
+  json.field("end_bytes", options.end_bytes);
+  json.field("factor", options.factor);
+  json.field("step_bytes", options.step_bytes);
+  json.field("warmup", options.warmup);
+  json.field("iterations", options.iterations);
+  json.field("check", options.check);
+  json.field("in_place", options.in_place);
+  json.end();
+}
+
+std::optional<std::uint64_t> counted(std::uint64_t bytes) {
+  return bytes == 0 ? std::nullopt : std::optional(bytes);
+}
+
+void write_row(JsonWriter& json, const collectives::BenchRow& row) {
+  json.begin_object();
+  json.field("collective", row.collective);
+  json.field("backend", row.backend);
+  json.field("transport", row.transport);
+  json.field("algorithm", row.algorithm);
+  json.field("in_place", row.in_place);
+  json.field("registered", row.registered);
+  json.field("dtype", row.dtype);
+  json.field("op", row.op);
+  json.field("requested_bytes", row.requested_bytes);
+  json.field("effective_bytes", row.effective_bytes);
+  json.field("ranks", row.ranks);
+  json.field("samples_s", std::span<const double>(row.samples_s));
+  json.field("min_s", row.min_s);
+  json.field("p50_s", row.p50_s);
+  json.field("p95_s", row.p95_s);
+  json.field("p99_s", row.p99_s);
+  json.field("max_s", row.max_s);
+  json.field("algbw_gbps", row.algbw_gbps);
+  json.field("busbw_gbps", row.busbw_gbps);
+  json.field("checked", row.checked);
+  json.field("wrong", row.checked ? std::optional(row.wrong) : std::nullopt);
+  json.field("bytes_sent_per_rank", counted(row.bytes_sent_per_rank));
+  json.field("predicted_bytes_per_rank", counted(row.predicted_bytes_per_rank));
+  json.end();
+}
+
+void write_gemm_row(JsonWriter& json, const collectives::GemmRow& row) {
+  json.begin_object();
+  json.field("m", row.m);
+  json.field("n", row.n);
+  json.field("k", row.k);
+  json.field("layout", row.layout);
+  json.field("library", row.library);
+  json.field("threads", row.threads);
+  json.field("samples_s", std::span<const double>(row.samples_s));
+  json.field("p50_s", row.p50_s);
+  json.field("gflops", row.gflops);
+  json.end();
+}
+
+void write_summary(JsonWriter& json, const collectives::BenchResult& result) {
+  json.key("summary").begin_array();
+  for (const FabricSummary& entry : summarize(result)) {
+    json.begin_object(Layout::kInline);
+    json.field("collective", entry.collective);
+    json.field("algorithm", entry.algorithm);
+    json.field("ranks", entry.ranks);
+    json.field("peak_busbw_gbps", entry.peak_busbw_gbps);
+    json.field("peak_bytes", entry.peak_bytes);
+    json.field("smallest_bytes", entry.smallest_bytes);
+    json.field("smallest_p50_s", entry.smallest_p50_s);
+    json.end();
+  }
+  json.end();
+}
+
+void write_definitions(JsonWriter& json) {
+  json.key("definitions").begin_object();
+  json.field("samples_s", "seconds of one call, each the maximum over ranks");
+  json.field("algbw_gbps", "effective_bytes / p50_s / 1e9");
+  json.field("busbw_gbps",
+             "algbw_gbps x 2(n-1)/n for all_reduce, (n-1)/n for all_gather and reduce_scatter, "
+             "else 1; n = ranks");
+  json.field("gflops", "2mnk / p50_s / 1e9");
+  json.end();
+}
+
+}  // namespace
+
+std::string bench_json(const Envelope& envelope, const collectives::BenchResult& result) {
+  JsonWriter json;
+  json.begin_object();
+  write_envelope(json, envelope);
+  write_definitions(json);
+  write_options(json, result.options);
+  json.key("rows").begin_array();
+  for (const collectives::BenchRow& row : result.rows) write_row(json, row);
+  json.end();
+  json.key("gemm_rows").begin_array();
+  for (const collectives::GemmRow& row : result.gemm_rows) write_gemm_row(json, row);
+  json.end();
+  json.field("memory_bandwidth_bytes_per_s", measured(result.memory_bandwidth_bytes_per_s));
+  write_summary(json, result);
+  write_verdicts(json, result.verdicts);
+  json.end();
+  return json.take();
+}
+
+}  // namespace nqd::reports

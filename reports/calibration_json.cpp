@@ -1,0 +1,77 @@
+#include "base/file.h"
+#include "reports/envelope_json.h"
+#include "reports/evidence.h"
+
+namespace nqd::reports {
+namespace {
+
+using Layout = JsonWriter::Layout;
+
+void write_curve(JsonWriter& json, const planner::CalibratedCurve& curve) {
+  json.begin_object();
+  json.field("collective", curve.collective);
+  json.field("algorithm", curve.algorithm);
+  json.field("ranks", curve.ranks);
+  json.key("pieces").begin_array();
+  for (const planner::LinkPiece& piece : curve.pieces) {
+    json.begin_object(Layout::kInline);
+    json.field("from_bytes", piece.from_bytes);
+    json.field("to_bytes", piece.to_bytes);
+    json.field("alpha_s", piece.alpha_s);
+    json.field("beta_s_per_byte", piece.beta_s_per_byte);
+    json.end();
+  }
+  json.end();
+  json.field("max_residual_fraction", curve.max_residual_fraction);
+  json.end();
+}
+
+std::vector<collectives::Verdict> residual_verdicts(const planner::Calibration& calibration) {
+  std::vector<collectives::Verdict> verdicts;
+  for (const planner::CalibratedCurve& curve : calibration.curves) {
+    if (curve.max_residual_fraction <= kResidualWarning) continue;
+    verdicts.push_back({.code = "calibration-residual",
+                        .severity = "warning",
+                        .confidence = "certain",
+                        .evidence = curve.collective + " " + curve.algorithm + " on " +
+                                    std::to_string(curve.ranks) + " ranks: worst residual " +
+                                    json_number(100 * curve.max_residual_fraction) + " %",
+                        .threshold = json_number(100 * kResidualWarning) + " %",
+                        .cause = "the samples do not lie on a piecewise α–β line: a noisy host, or "
+                                 "an algorithm that changes inside a piece",
+                        .next_step = "measure again on a quiet host with more iterations"});
+  }
+  return verdicts;
+}
+
+}  // namespace
+
+std::string calibration_json(const Envelope& envelope, const planner::Calibration& calibration,
+                             const std::vector<std::filesystem::path>& inputs,
+                             const std::vector<std::string>& skipped) {
+  JsonWriter json;
+  json.begin_object();
+  write_envelope(json, envelope);
+  json.key("inputs").begin_array();
+  for (const std::filesystem::path& input : inputs) {
+    json.begin_object(Layout::kInline);
+    json.field("path", input.string());
+    json.field("sha256", sha256_hex(read_file(input)));
+    json.end();
+  }
+  json.end();
+  json.key("curves").begin_array();
+  for (const planner::CalibratedCurve& curve : calibration.curves) write_curve(json, curve);
+  json.end();
+  json.field("gemm_flops", measured(calibration.gemm_flops));
+  json.field("memory_bandwidth_bytes_per_s", measured(calibration.memory_bandwidth_bytes_per_s));
+  json.field("source", calibration.source);
+  json.key("skipped").begin_array();
+  for (const std::string& reason : skipped) json.value(reason);
+  json.end();
+  write_verdicts(json, residual_verdicts(calibration));
+  json.end();
+  return json.take();
+}
+
+}  // namespace nqd::reports

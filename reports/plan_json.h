@@ -1,0 +1,13 @@
+// A plan as JSON members, for mesh-plan's document and inside a training document.
+#pragma once
+
+#include "planner/plan.h"
+#include "reports/json_writer.h"
+
+namespace nqd::reports {
+
+// mesh, memory, communication, pipeline, time, parameters, mfu, hfu, recommendation, into the open
+// object. Rates that the cluster does not give leave null times.
+void write_plan(JsonWriter& json, const planner::Plan& plan);
+
+}  // namespace nqd::reports

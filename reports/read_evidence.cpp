@@ -1,0 +1,239 @@
+#include <limits>
+#include <utility>
+
+#include "base/file.h"
+#include "reports/envelope_json.h"
+#include "reports/evidence.h"
+
+namespace nqd::reports {
+namespace {
+
+// null in a document: the figure was not finite when it was written.
+constexpr double kNotFinite = std::numeric_limits<double>::quiet_NaN();
+
+template <typename Value>
+Value parsed(const JsonField& field, std::optional<Value> (*parse)(std::string_view)) {
+  const std::optional<Value> value = parse(field.text());
+  if (!value) field.fail("has an unknown value \"" + field.text() + "\"");
+  return *value;
+}
+
+std::vector<double> numbers(const JsonField& array) {
+  std::vector<double> values;
+  for (const JsonField& item : array.items()) values.push_back(item.number_or(kNotFinite));
+  return values;
+}
+
+template <typename Integer>
+Integer integer_or_zero(const JsonField& object, std::string_view key) {
+  const auto member = object.find(key);
+  return member ? member->integer<Integer>() : Integer{0};
+}
+
+collectives::BenchOptions read_options(const JsonField& json) {
+  collectives::BenchOptions options;
+  options.collective = parsed(json.at("collective"), collectives::parse_collective);
+  options.algorithms.clear();
+  for (const JsonField& item : json.at("algorithms").items()) {
+    options.algorithms.push_back(parsed(item, collectives::parse_algorithm));
+  }
+  options.dtype = parsed(json.at("dtype"), parse_dtype);
+  options.op = parsed(json.at("op"), collectives::parse_reduce_op);
+  options.begin_bytes = json.at("begin_bytes").integer<std::uint64_t>();
+  options.end_bytes = json.at("end_bytes").integer<std::uint64_t>();
+  options.factor = json.at("factor").number();
+  options.step_bytes = json.at("step_bytes").integer<std::uint64_t>();
+  options.warmup = json.at("warmup").integer<int>();
+  options.iterations = json.at("iterations").integer<int>();
+  options.check = json.at("check").boolean();
+  options.in_place = json.at("in_place").boolean();
+  return options;
+}
+
+collectives::BenchRow read_row(const JsonField& json) {
+  collectives::BenchRow row;
+  row.collective = json.at("collective").text();
+  row.backend = json.at("backend").text();
+  row.transport = json.at("transport").text();
+  row.algorithm = json.at("algorithm").text();
+  row.in_place = json.at("in_place").boolean();
+  row.registered = json.at("registered").boolean();
+  row.dtype = json.at("dtype").text();
+  row.op = json.at("op").text();
+  row.requested_bytes = json.at("requested_bytes").integer<std::uint64_t>();
+  row.effective_bytes = json.at("effective_bytes").integer<std::uint64_t>();
+  row.ranks = json.at("ranks").integer<int>();
+  row.samples_s = numbers(json.at("samples_s"));
+  row.min_s = json.at("min_s").number_or(kNotFinite);
+  row.p50_s = json.at("p50_s").number_or(kNotFinite);
+  row.p95_s = json.at("p95_s").number_or(kNotFinite);
+  row.p99_s = json.at("p99_s").number_or(kNotFinite);
+  row.max_s = json.at("max_s").number_or(kNotFinite);
+  row.algbw_gbps = json.at("algbw_gbps").number_or(kNotFinite);
+  row.busbw_gbps = json.at("busbw_gbps").number_or(kNotFinite);
+  row.checked = json.at("checked").boolean();
+  row.wrong = integer_or_zero<std::uint64_t>(json, "wrong");
+  row.bytes_sent_per_rank = integer_or_zero<std::uint64_t>(json, "bytes_sent_per_rank");
+  row.predicted_bytes_per_rank = integer_or_zero<std::uint64_t>(json, "predicted_bytes_per_rank");
+  return row;
+}
+
+collectives::GemmRow read_gemm_row(const JsonField& json) {
+  return {.m = json.at("m").integer<std::int64_t>(),
+          .n = json.at("n").integer<std::int64_t>(),
+          .k = json.at("k").integer<std::int64_t>(),
+          .layout = json.at("layout").text(),
+          .library = json.at("library").text(),
+          .threads = json.at("threads").integer<int>(),
+          .samples_s = numbers(json.at("samples_s")),
+          .p50_s = json.at("p50_s").number_or(kNotFinite),
+          .gflops = json.at("gflops").number_or(kNotFinite)};
+}
+
+collectives::BenchResult read_bench(const JsonField& json) {
+  collectives::BenchResult result;
+  result.options = read_options(json.at("options"));
+  for (const JsonField& row : json.at("rows").items()) result.rows.push_back(read_row(row));
+  for (const JsonField& row : json.at("gemm_rows").items()) {
+    result.gemm_rows.push_back(read_gemm_row(row));
+  }
+  result.memory_bandwidth_bytes_per_s = json.at("memory_bandwidth_bytes_per_s").number_or(0);
+  result.verdicts = read_verdicts(json);
+  return result;
+}
+
+engine::StepRecord read_step(const JsonField& json) {
+  return {.step = json.at("step").integer<std::int64_t>(),
+          .loss = json.at("loss").number_or(kNotFinite),
+          .tokens = json.at("tokens").integer<std::int64_t>(),
+          .step_s = json.at("step_s").number_or(kNotFinite),
+          .grad_norm = json.at("grad_norm").number_or(kNotFinite),
+          .lr = json.at("lr").number_or(kNotFinite),
+          .exposed_communication_s = json.at("exposed_communication_s").number_or(kNotFinite)};
+}
+
+engine::AuditRow read_audit_row(const JsonField& json) {
+  engine::AuditRow row;
+  row.category = json.at("category").text();
+  row.kind = json.at("kind").text();
+  row.unit = json.at("unit").text();
+  if (row.unit != "s" && row.unit != "bytes") json.at("unit").fail("must be \"bytes\" or \"s\"");
+  const std::string suffix = row.unit == "s" ? "_s" : "_bytes";
+  row.predicted = json.at("predicted" + suffix).number_or(kNotFinite);
+  row.measured = json.at("measured" + suffix).number_or(kNotFinite);
+  row.ratio = json.at("ratio").number_or(std::numeric_limits<double>::max());
+  row.exact = json.at("exact").boolean();
+  row.ok = json.at("ok").boolean();
+  row.note = json.at("note").text();
+  return row;
+}
+
+engine::FaultRecord read_fault(const JsonField& json) {
+  engine::FaultRecord fault;
+  fault.code = json.at("code").text();
+  fault.message = json.at("message").text();
+  if (const auto rank = json.find("lost_rank")) fault.lost_rank = rank->integer<int>();
+  fault.lost_host = json.at("lost_host").text_or("");
+  fault.at_step = json.at("at_step").integer<std::int64_t>();
+  fault.detected_s = json.at("detected_s").number_or(kNotFinite);
+  return fault;
+}
+
+engine::TrainResult read_train(const JsonField& json, const Envelope& envelope) {
+  engine::TrainResult result;
+  for (const JsonField& step : json.at("steps").items()) result.steps.push_back(read_step(step));
+  for (const JsonField& eval : json.at("evals").items()) {
+    result.evals.push_back({.step = eval.at("step").integer<std::int64_t>(),
+                            .loss = eval.at("heldout_loss").number_or(kNotFinite),
+                            .tokens = eval.at("tokens").integer<std::int64_t>()});
+  }
+  for (const JsonField& row : json.at("audit").items()) result.audit.push_back(read_audit_row(row));
+  if (const auto ok = json.find("audit_ok")) result.audit_ok = ok->boolean();
+  result.tokens_per_s = json.at("tokens_per_s").number_or(0);
+  result.mfu = json.at("mfu").number_or(0);
+  result.parameters = json.at("parameters").integer<std::int64_t>();
+  result.weights_sha256 = json.at("weights_sha256").text_or("");
+  result.gemm_library = json.at("gemm_library").text_or("");
+  result.gemm_core = json.at("gemm_core").text_or("");
+  result.backend = envelope.backend;
+  result.ranks = envelope.ranks;
+  if (const auto fault = json.find("fault")) result.fault = read_fault(*fault);
+  return result;
+}
+
+planner::CalibratedCurve read_curve(const JsonField& json) {
+  planner::CalibratedCurve curve;
+  curve.collective = json.at("collective").text();
+  curve.algorithm = json.at("algorithm").text();
+  curve.ranks = json.at("ranks").integer<std::int64_t>();
+  for (const JsonField& piece : json.at("pieces").items()) {
+    curve.pieces.push_back({.from_bytes = piece.at("from_bytes").number(),
+                            .to_bytes = piece.at("to_bytes").number(),
+                            .alpha_s = piece.at("alpha_s").number(),
+                            .beta_s_per_byte = piece.at("beta_s_per_byte").number()});
+  }
+  curve.max_residual_fraction = json.at("max_residual_fraction").number_or(kNotFinite);
+  return curve;
+}
+
+planner::Calibration read_calibration_document(const JsonField& json) {
+  planner::Calibration calibration;
+  for (const JsonField& curve : json.at("curves").items()) {
+    calibration.curves.push_back(read_curve(curve));
+  }
+  calibration.gemm_flops = json.at("gemm_flops").number_or(0);
+  calibration.memory_bandwidth_bytes_per_s = json.at("memory_bandwidth_bytes_per_s").number_or(0);
+  calibration.source = json.at("source").text();
+  return calibration;
+}
+
+std::vector<MachineCheck> read_checks(const JsonField& json) {
+  std::vector<MachineCheck> checks;
+  for (const JsonField& check : json.at("checks").items()) {
+    checks.push_back({.name = check.at("name").text(),
+                      .status = check.at("status").text(),
+                      .detail = check.at("detail").text(),
+                      .advice = check.at("advice").text_or("")});
+  }
+  return checks;
+}
+
+void check_version(const JsonField& document) {
+  if (!document.is_object() || !document.find("schema_version") || !document.find("kind")) {
+    document.fail("is JSON, but no nqd evidence: it has no schema_version and kind",
+                  "give a document that nqd bench, train, calibrate or doctor wrote");
+  }
+  const int version = document.at("schema_version").integer<int>();
+  if (version > kSchemaVersion) {
+    document.at("schema_version")
+        .fail("is " + std::to_string(version) + ", newer than the " +
+                  std::to_string(kSchemaVersion) + " that this nqd reads",
+              "read it with the nqd that wrote it, or a later one");
+  }
+  if (version < 1) document.at("schema_version").fail("must be at least 1");
+}
+
+}  // namespace
+
+Evidence read_evidence(const std::filesystem::path& path) {
+  const JsonField document = JsonField::parse(read_file(path), path);
+  check_version(document);
+  Evidence evidence;
+  evidence.path = path;
+  evidence.envelope = read_envelope(document);
+  const std::string& kind = evidence.envelope.kind;
+  if (kind == "bench") {
+    evidence.bench = read_bench(document);
+  } else if (kind == "train") {
+    evidence.train = read_train(document, evidence.envelope);
+  } else if (kind == "calibration") {
+    evidence.calibration = read_calibration_document(document);
+  } else if (kind == "doctor") {
+    evidence.checks = read_checks(document);
+  } else {
+    document.at("kind").fail("is \"" + kind + "\"; known are bench, train, calibration, doctor");
+  }
+  return evidence;
+}
+
+}  // namespace nqd::reports

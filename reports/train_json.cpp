@@ -1,0 +1,151 @@
+#include <optional>
+
+#include "reports/envelope_json.h"
+#include "reports/evidence.h"
+#include "reports/plan_json.h"
+#include "reports/summary.h"
+
+namespace nqd::reports {
+namespace {
+
+using Layout = JsonWriter::Layout;
+
+void write_step(JsonWriter& json, const engine::StepRecord& step) {
+  json.begin_object(Layout::kInline);
+  json.field("step", step.step);
+  json.field("loss", step.loss);
+  json.field("tokens", step.tokens);
+  json.field("step_s", step.step_s);
+  json.field("grad_norm", step.grad_norm);
+  json.field("lr", step.lr);
+  json.field("exposed_communication_s", step.exposed_communication_s);
+  json.end();
+}
+
+void write_eval(JsonWriter& json, const engine::EvalRecord& eval) {
+  json.begin_object(Layout::kInline);
+  json.field("step", eval.step);
+  json.field("heldout_loss", eval.loss);
+  json.field("tokens", eval.tokens);
+  json.end();
+}
+
+void write_audit_row(JsonWriter& json, const engine::AuditRow& row) {
+  const std::string suffix = row.unit == "s" ? "_s" : "_bytes";
+  // Something measured where nothing was predicted has no ratio.
+  const bool has_ratio = row.predicted != 0 || row.measured == 0;
+  json.begin_object();
+  json.field("category", row.category);
+  json.field("kind", row.kind);
+  json.field("unit", row.unit);
+  json.field("predicted" + suffix, row.predicted);
+  json.field("measured" + suffix, row.measured);
+  json.field("ratio", has_ratio ? std::optional(row.ratio) : std::nullopt);
+  json.field("exact", row.exact);
+  json.field("ok", row.ok);
+  json.field("note", row.note);
+  json.end();
+}
+
+void write_summary(JsonWriter& json, const engine::TrainResult& result) {
+  const TrainSummary summary = summarize(result);
+  json.key("summary").begin_object();
+  json.field("steps", summary.steps);
+  json.field("tokens", summary.tokens);
+  json.field("first_loss", summary.first_loss);
+  json.field("final_loss", summary.final_loss);
+  json.field("first_heldout_loss", summary.first_heldout_loss);
+  json.field("final_heldout_loss", summary.final_heldout_loss);
+  json.field("step_p50_s", summary.step_p50_s);
+  json.field("step_p95_s", summary.step_p95_s);
+  json.field("exact_rows", summary.exact_rows);
+  json.field("exact_rows_ok", summary.exact_rows_ok);
+  json.end();
+}
+
+void write_fault(JsonWriter& json, const engine::FaultRecord& fault) {
+  json.key("fault").begin_object();
+  json.field("code", fault.code);
+  json.field("message", fault.message);
+  json.field("lost_rank", fault.lost_rank < 0 ? std::nullopt : std::optional(fault.lost_rank));
+  json.field("lost_host", known(fault.lost_host));
+  json.field("at_step", fault.at_step);
+  json.field("detected_s", fault.detected_s);
+  json.end();
+}
+
+collectives::Verdict audit_verdict(const engine::AuditRow& row) {
+  return {.code = "audit-mismatch",
+          .severity = "error",
+          .confidence = "certain",
+          .evidence = row.category + ": predicted " + json_number(row.predicted) + " " + row.unit +
+                      ", measured " + json_number(row.measured) + " " + row.unit,
+          .threshold = row.exact ? "measured = predicted" : row.note,
+          .cause = "the run did not do what the plan says",
+          .next_step = "compare the category's tensors or messages with the plan's"};
+}
+
+std::vector<collectives::Verdict> verdicts(const engine::TrainResult& result) {
+  std::vector<collectives::Verdict> found;
+  for (const engine::AuditRow& row : result.audit) {
+    if (!row.ok) found.push_back(audit_verdict(row));
+  }
+  if (result.fault) {
+    found.push_back({.code = "run-fault",
+                     .severity = "error",
+                     .confidence = "certain",
+                     .evidence = result.fault->message,
+                     .threshold = "a run ends with every rank alive",
+                     .cause = result.fault->code,
+                     .next_step = "nqd explain " + result.fault->code});
+  }
+  return found;
+}
+
+}  // namespace
+
+std::string train_json(const Envelope& envelope, const engine::TrainResult& result,
+                       const planner::Plan& plan) {
+  JsonWriter json;
+  json.begin_object();
+  write_envelope(json, envelope);
+  json.key("predicted_plan").begin_object();
+  write_plan(json, plan);
+  json.end();
+  json.key("steps").begin_array();
+  for (const engine::StepRecord& step : result.steps) write_step(json, step);
+  json.end();
+  json.key("evals").begin_array();
+  for (const engine::EvalRecord& eval : result.evals) write_eval(json, eval);
+  json.end();
+  json.field("parameters", result.parameters);
+  json.field("tokens_per_s", measured(result.tokens_per_s));
+  json.field("mfu", measured(result.mfu));
+  json.field("gemm_library", known(result.gemm_library));
+  json.field("gemm_core", known(result.gemm_core));
+  json.field("weights_sha256", known(result.weights_sha256));
+  json.key("audit").begin_array();
+  for (const engine::AuditRow& row : result.audit) write_audit_row(json, row);
+  json.end();
+  // A run that stopped before its audit has no verdict on it.
+  json.field("audit_ok", result.audit.empty() ? std::nullopt : std::optional(result.audit_ok));
+  if (result.fault) write_fault(json, *result.fault);
+  write_summary(json, result);
+  write_verdicts(json, verdicts(result));
+  json.end();
+  return json.take();
+}
+
+std::string metrics_line(const engine::StepRecord& step) {
+  JsonWriter json;
+  write_step(json, step);
+  return json.take();
+}
+
+std::string metrics_line(const engine::EvalRecord& eval) {
+  JsonWriter json;
+  write_eval(json, eval);
+  return json.take();
+}
+
+}  // namespace nqd::reports

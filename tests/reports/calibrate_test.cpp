@@ -1,0 +1,123 @@
+#include <doctest/doctest.h>
+
+#include "base/error.h"
+#include "reports/evidence.h"
+#include "tests/reports/sample_records.h"
+
+namespace nqd::reports {
+namespace {
+
+using namespace testing;
+
+Evidence bench_evidence() {
+  Evidence evidence;
+  evidence.path = "runs/q/bench.json";
+  evidence.envelope = sample_envelope("bench");
+  evidence.bench = sample_bench();
+  return evidence;
+}
+
+std::string code_of(const std::vector<Evidence>& evidence, std::string* message = nullptr) {
+  try {
+    calibrate(evidence);
+  } catch (const Error& error) {
+    CHECK(error.exit_code() == ExitCode::kUsage);
+    if (message != nullptr) *message = error.what();
+    return error.code();
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("one curve a collective, algorithm and number of ranks, from the p50 of each row") {
+  const planner::Calibration calibration = calibrate({bench_evidence()});
+  REQUIRE(calibration.curves.size() == 3);
+  for (const planner::CalibratedCurve& curve : calibration.curves) {
+    CAPTURE(curve.algorithm);
+    CHECK(curve.collective == "all_reduce");
+    CHECK(curve.ranks == 2);
+    CHECK(curve.max_residual_fraction < 0.01);  // the samples lie on a line
+    const std::vector<collectives::BenchRow> rows = bench_evidence().bench.rows;
+    for (const collectives::BenchRow& row : rows) {
+      if (row.algorithm != curve.algorithm) continue;
+      bool extrapolated = true;
+      const double seconds =
+          planner::curve_time_s(curve, static_cast<double>(row.effective_bytes), &extrapolated);
+      CHECK_FALSE(extrapolated);
+      CHECK(seconds == doctest::Approx(row.p50_s).epsilon(0.01));
+    }
+  }
+  CHECK(calibration.source == "runs/q/bench.json, 2026-11-29T14:26:20Z, host node-a");
+}
+
+TEST_CASE("the GEMM rate weighs by FLOPs, the memory rate is the median") {
+  const double flops = 2.0 * 512 * 384 * 256 + 2.0 * 1024 * 1024 * 1024;
+  Evidence slow = bench_evidence();
+  slow.bench.memory_bandwidth_bytes_per_s = 1e9;
+  Evidence fast = bench_evidence();
+  fast.bench.memory_bandwidth_bytes_per_s = 9e10;
+  const planner::Calibration calibration = calibrate({bench_evidence(), slow, fast});
+  CHECK(calibration.gemm_flops == doctest::Approx(flops / (1.1e-3 + 0.022)));
+  CHECK(calibration.memory_bandwidth_bytes_per_s == 1.23456789e10);
+}
+
+TEST_CASE("compute rates alone are a calibration") {
+  Evidence evidence = bench_evidence();
+  evidence.bench.rows.clear();
+  const planner::Calibration calibration = calibrate({evidence});
+  CHECK(calibration.curves.empty());
+  CHECK(calibration.gemm_flops > 0);
+}
+
+TEST_CASE("rows that failed their check are left out and named") {
+  Evidence evidence = bench_evidence();
+  evidence.bench.rows[0].wrong = 3;
+  evidence.bench.rows[3].p50_s = 0;
+  std::vector<std::string> skipped;
+  const planner::Calibration calibration = calibrate({evidence}, &skipped);
+  CHECK(calibration.curves.size() == 3);
+  REQUIRE(skipped.size() == 2);
+  CHECK(skipped[0] ==
+        "runs/q/bench.json: all_reduce ring on 2 ranks, 1024 bytes: 3 wrong elements");
+  CHECK(skipped[1] == "runs/q/bench.json: all_reduce ring on 2 ranks, 4096 bytes: no time");
+}
+
+TEST_CASE("nothing to fit is refused with every reason") {
+  Evidence train;
+  train.path = "runs/q/train.json";
+  train.envelope = sample_envelope("train");
+  train.train = sample_train();
+  std::string message;
+  CHECK(code_of({train}, &message) == "NQD2201");
+  CHECK(message.find("runs/q/train.json: kind train") != std::string::npos);
+
+  Evidence one_size = bench_evidence();
+  one_size.bench.rows.resize(1);
+  one_size.bench.gemm_rows.clear();
+  one_size.bench.memory_bandwidth_bytes_per_s = 0;
+  CHECK(code_of({one_size}, &message) == "NQD2201");
+  CHECK(message.find("all_reduce ring on 2 ranks") != std::string::npos);
+  CHECK(code_of({}) == "NQD2201");
+}
+
+TEST_CASE("one curve through two fabrics is refused") {
+  const auto refused = [](auto change) {
+    Evidence other = bench_evidence();
+    change(other);
+    std::string message;
+    CHECK(code_of({bench_evidence(), other}, &message) == "NQD2202");
+    return message;
+  };
+  const std::string message = refused([](Evidence& e) { e.bench.rows[0].transport = "tcp"; });
+  CHECK(message.find("over mpi/mpi") != std::string::npos);
+  CHECK(message.find("over mpi/tcp") != std::string::npos);
+  refused([](Evidence& e) { e.bench.rows[0].dtype = "bfloat16"; });
+  refused([](Evidence& e) { e.bench.rows[0].in_place = true; });
+  refused([](Evidence& e) { e.envelope.host.hostname = "node-c"; });
+  refused([](Evidence& e) { e.bench.gemm_rows[0].threads = 2; });
+  // The same way twice is more samples, not a conflict.
+  CHECK(calibrate({bench_evidence(), bench_evidence()}).curves.size() == 3);
+}
+
+}  // namespace nqd::reports

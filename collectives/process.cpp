@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "collectives/liveness/watchdog.h"
 #include "collectives/world.h"
 
 namespace nqd::collectives {
@@ -15,6 +16,7 @@ void abort_process(int code) {
     fflush_unlocked(stdout);
     funlockfile(stdout);
   }
+  Watchdog::leave_together();
   std::_Exit(code);
 }
 

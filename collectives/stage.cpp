@@ -61,7 +61,9 @@ Fault timeout_fault(const Stage& mine, double waited_s, std::vector<PeerStatus> 
   });
   Fault fault;
   fault.kind = Fault::Kind::kTimeout;
-  fault.message = describe(mine) + " waited " + seconds(waited_s) + " for";
+  // The one group-wide exchange outside a call is that of split.
+  fault.message = (mine.active ? "" : "split after ") + describe(mine) + " waited " +
+                  seconds(waited_s) + " for";
   for (const PeerStatus& peer : group) {
     fault.message += (fault.ranks.empty() ? " " : "; ") + describe(peer);
     fault.ranks.push_back(peer.world_rank);

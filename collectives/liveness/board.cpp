@@ -1,0 +1,201 @@
+#include "collectives/liveness/board.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <new>
+#include <random>
+#include <utility>
+
+namespace nqd::collectives {
+namespace {
+
+constexpr std::size_t kMaxFaultRanks = 32;
+
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+template <std::size_t N>
+void copy_text(char (&to)[N], const std::string& from) {
+  const std::size_t length = std::min(from.size(), N - 1);
+  std::memcpy(to, from.data(), length);
+  to[length] = '\0';
+}
+
+// A Stage as whole words, each atomic, under a version that is odd while a writer is at work.
+struct SharedStage {
+  static constexpr std::size_t kGroupWords = 4;
+  std::atomic<std::uint32_t> version{0};
+  std::array<std::atomic<std::uint64_t>, kGroupWords> group{};
+  std::atomic<std::uint64_t> sequence{0};
+  std::atomic<std::uint32_t> step{0};
+  std::atomic<std::uint32_t> call{0};  // collective · 2 + active
+};
+
+struct SharedSlot {
+  std::atomic<std::int64_t> pid{0};
+  std::atomic<std::int32_t> world_rank{-1};
+  std::atomic<RankState> state{RankState::kRunning};
+  std::atomic<std::uint64_t> heartbeat{0};
+  SharedStage stage;
+};
+
+struct SharedFault {
+  std::atomic<std::uint32_t> claimed{0};
+  std::atomic<std::uint32_t> ready{0};
+  // Written between the two, then constant.
+  Fault::Kind kind{};
+  std::uint32_t rank_count = 0;
+  std::int32_t ranks[kMaxFaultRanks]{};
+  char host[256]{};
+  char message[2048]{};
+};
+
+}  // namespace
+
+struct Board::Layout {
+  std::uint64_t nonce = 0;
+  std::uint32_t slots = 0;
+  SharedFault fault;
+
+  static std::size_t bytes(std::uint32_t slots) {
+    return sizeof(Layout) + slots * sizeof(SharedSlot);
+  }
+  SharedSlot& slot(std::uint32_t index) {
+    return std::launder(reinterpret_cast<SharedSlot*>(this + 1))[index];
+  }
+};
+
+namespace {
+
+// Descriptor -1 maps fresh memory.
+void* map_shared(int descriptor, std::size_t bytes) {
+  const int flags = MAP_SHARED | (descriptor < 0 ? MAP_ANONYMOUS : 0);
+  void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, descriptor, 0);
+  return memory == MAP_FAILED ? nullptr : memory;
+}
+
+}  // namespace
+
+std::unique_ptr<Board> Board::create(std::uint32_t slots) {
+  const std::size_t bytes = Layout::bytes(slots);
+  int descriptor = ::memfd_create("nqd-board", MFD_CLOEXEC);
+  if (descriptor >= 0 && ::ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) {
+    ::close(std::exchange(descriptor, -1));
+  }
+  void* const memory = map_shared(descriptor, bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  auto* const layout = new (memory) Layout();
+  std::random_device entropy;
+  layout->nonce = (std::uint64_t{entropy()} << 32) | entropy();
+  layout->slots = slots;
+  auto* const first = reinterpret_cast<SharedSlot*>(layout + 1);
+  for (std::uint32_t i = 0; i < slots; ++i) new (first + i) SharedSlot();
+  const Address address{::getpid(), descriptor, slots, layout->nonce};
+  return std::unique_ptr<Board>(new Board(address, layout));
+}
+
+std::unique_ptr<Board> Board::attach(const Address& address) {
+  if (address.descriptor < 0) return nullptr;
+  const std::string path =
+      "/proc/" + std::to_string(address.pid) + "/fd/" + std::to_string(address.descriptor);
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (descriptor < 0) return nullptr;
+  const std::size_t bytes = Layout::bytes(address.slots);
+  // In another PID namespace the path may name a foreign file: look before mapping.
+  std::uint64_t nonce = 0;
+  const bool ours = ::lseek(descriptor, 0, SEEK_END) == static_cast<off_t>(bytes) &&
+                    ::pread(descriptor, &nonce, sizeof nonce, 0) == sizeof nonce &&
+                    nonce == address.nonce;
+  void* const memory = ours ? map_shared(descriptor, bytes) : nullptr;
+  ::close(descriptor);
+  if (memory == nullptr) return nullptr;
+  Address mine = address;
+  mine.descriptor = -1;
+  return std::unique_ptr<Board>(new Board(mine, static_cast<Layout*>(memory)));
+}
+
+Board::~Board() {
+  close_descriptor();
+  ::munmap(layout_, Layout::bytes(address_.slots));
+}
+
+void Board::close_descriptor() {
+  if (address_.descriptor >= 0) ::close(address_.descriptor);
+  address_.descriptor = -1;
+}
+
+void Board::enter(std::uint32_t slot, int world_rank) {
+  layout_->slot(slot).world_rank = world_rank;
+  layout_->slot(slot).pid = ::getpid();
+}
+
+void Board::beat(std::uint32_t slot) { ++layout_->slot(slot).heartbeat; }
+
+void Board::set_state(std::uint32_t slot, RankState state) { layout_->slot(slot).state = state; }
+
+void Board::set_stage(std::uint32_t slot, const Stage& stage) {
+  std::array<std::uint64_t, SharedStage::kGroupWords> words{};
+  std::memcpy(words.data(), stage.group.data(), std::min(stage.group.size(), sizeof words - 1));
+  SharedStage& shared = layout_->slot(slot).stage;
+  const std::lock_guard lock(stage_mutex_);
+  ++shared.version;
+  for (std::size_t i = 0; i < words.size(); ++i) shared.group[i] = words[i];
+  shared.sequence = stage.sequence;
+  shared.step = stage.step;
+  shared.call = static_cast<std::uint32_t>(stage.collective) * 2 + (stage.active ? 1 : 0);
+  ++shared.version;
+}
+
+std::int64_t Board::pid(std::uint32_t slot) const { return layout_->slot(slot).pid; }
+int Board::world_rank(std::uint32_t slot) const { return layout_->slot(slot).world_rank; }
+std::uint64_t Board::heartbeat(std::uint32_t slot) const { return layout_->slot(slot).heartbeat; }
+RankState Board::state(std::uint32_t slot) const { return layout_->slot(slot).state; }
+
+Stage Board::stage(std::uint32_t slot) const {
+  SharedStage& shared = layout_->slot(slot).stage;
+  std::array<std::uint64_t, SharedStage::kGroupWords> words{};
+  Stage stage;
+  // A process that died while it wrote leaves the version odd: after some tries the text may mix
+  // two stages, which a report survives.
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    const std::uint32_t before = shared.version;
+    for (std::size_t i = 0; i < words.size(); ++i) words[i] = shared.group[i];
+    stage.sequence = shared.sequence;
+    stage.step = shared.step;
+    const std::uint32_t call = shared.call;
+    stage.collective = static_cast<Collective>(call / 2);
+    stage.active = call % 2 != 0;
+    if (before % 2 == 0 && before == shared.version) break;
+  }
+  char text[sizeof words];
+  std::memcpy(text, words.data(), sizeof text);
+  stage.group.assign(text, ::strnlen(text, sizeof text));
+  return stage;
+}
+
+void Board::record_fault(const Fault& fault) {
+  SharedFault& shared = layout_->fault;
+  if (shared.claimed.exchange(1) != 0) return;
+  shared.kind = fault.kind;
+  shared.rank_count = static_cast<std::uint32_t>(std::min(fault.ranks.size(), kMaxFaultRanks));
+  std::copy_n(fault.ranks.begin(), shared.rank_count, shared.ranks);
+  copy_text(shared.host, fault.host);
+  copy_text(shared.message, fault.message);
+  shared.ready = 1;
+}
+
+bool Board::has_fault() const { return layout_->fault.ready != 0; }
+
+std::optional<Fault> Board::fault() const {
+  if (!has_fault()) return std::nullopt;
+  const SharedFault& shared = layout_->fault;
+  return Fault{
+      shared.kind, {shared.ranks, shared.ranks + shared.rank_count}, shared.host, shared.message};
+}
+
+}  // namespace nqd::collectives

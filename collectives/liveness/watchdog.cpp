@@ -1,0 +1,264 @@
+#include "collectives/liveness/watchdog.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/log.h"
+#include "collectives/communicator.h"
+#include "collectives/liveness/termination.h"
+#include "collectives/world.h"
+
+namespace nqd::collectives {
+namespace {
+
+// The watchdog of this process, for abort_process.
+std::atomic<Watchdog*> g_watchdog{nullptr};
+
+double seconds_between(Watchdog::Clock::time_point from, Watchdog::Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+}  // namespace
+
+Watchdog::Watchdog(std::unique_ptr<Board> board, std::uint32_t own_slot,
+                   std::vector<std::string> hosts)
+    : board_(std::move(board)),
+      own_slot_(own_slot),
+      hosts_(std::move(hosts)),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  open_peers();
+  thread_ = std::thread([this] { loop(); });
+  g_watchdog = this;
+}
+
+Watchdog::~Watchdog() {
+  g_watchdog = nullptr;
+  stopping_ = true;
+  const std::uint64_t one = 1;
+  // Even if this failed, the thread looks at the flag at its next tick.
+  [[maybe_unused]] const auto written = ::write(wake_, &one, sizeof one);
+  thread_.join();
+  for (const Peer& peer : peers_) {
+    if (peer.descriptor >= 0) ::close(peer.descriptor);
+  }
+  ::close(wake_);
+}
+
+void Watchdog::open_peers() {
+  bool unwatched = false;
+  for (std::uint32_t slot = 0; slot < board_->slots(); ++slot) {
+    if (slot == own_slot_) continue;
+    Peer peer{slot, -1, board_->heartbeat(slot), Clock::now()};
+    peer.descriptor =
+        static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(board_->pid(slot)), 0u));
+    unwatched = unwatched || peer.descriptor < 0;
+    peers_.push_back(peer);
+  }
+  if (unwatched) {
+    log::warn(std::string("this system has no pidfd (") + std::strerror(errno) +
+              "): a lost rank is noticed at the deadline only");
+  }
+}
+
+bool Watchdog::faulted() {
+  if (faulted_.load(std::memory_order_acquire)) return true;
+  if (!board_->has_fault()) return false;
+  fail(*board_->fault());
+  return true;
+}
+
+void Watchdog::raise() const {
+  std::unique_lock lock(mutex_);
+  const Fault fault = *fault_;
+  lock.unlock();
+  fault.raise();
+}
+
+void Watchdog::fail(const Fault& fault) {
+  board_->record_fault(fault);
+  // The board's is the one that every rank of the host reports. It is missing only while another
+  // process is writing its own, or died in that.
+  const Fault first = board_->fault().value_or(fault);
+  const std::lock_guard lock(mutex_);
+  if (fault_) return;
+  fault_ = first;
+  fault_time_ = Clock::now();
+  faulted_.store(true, std::memory_order_release);
+}
+
+void Watchdog::fail_timeout(const Stage& stage, double waited_s, const std::vector<int>& group,
+                            const std::vector<int>& pending) {
+  std::vector<PeerStatus> peers;
+  for (const int rank : group) {
+    if (rank != own_world_rank()) peers.push_back(status(rank));
+  }
+  fail(timeout_fault(stage, waited_s, std::move(peers), pending));
+}
+
+void Watchdog::acknowledge() {
+  if (faulted()) acknowledged_ = true;
+}
+
+bool Watchdog::all_reported() const {
+  const std::lock_guard lock(mutex_);
+  const auto now = Clock::now();
+  return std::all_of(peers_.begin(), peers_.end(), [&](const Peer& peer) {
+    const RankState state = board_->state(peer.slot);
+    return peer.gone || state == RankState::kReported || state == RankState::kFinished ||
+           seconds_between(peer.last_beat, now) > kSilentAfter_s;
+  });
+}
+
+void Watchdog::leave_together() {
+  Watchdog* const watchdog = g_watchdog;
+  if (watchdog == nullptr || !watchdog->faulted()) return;
+  watchdog->acknowledge();
+  watchdog->set_state(RankState::kReported);
+  std::unique_lock lock(watchdog->mutex_);
+  const auto end = watchdog->fault_time_ + kLeaveWithin;
+  lock.unlock();
+  while (!watchdog->all_reported() && Clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+PeerStatus Watchdog::status(int world_rank) const {
+  PeerStatus result;
+  result.world_rank = world_rank;
+  result.host = host(world_rank);
+  result.stage_known = false;
+  const std::lock_guard lock(mutex_);
+  for (const Peer& peer : peers_) {
+    if (board_->world_rank(peer.slot) != world_rank) continue;
+    result.stage_known = true;
+    result.stage = board_->stage(peer.slot);
+    result.silent_s = seconds_between(peer.last_beat, Clock::now());
+    const RankState state = board_->state(peer.slot);
+    result.ended = state == RankState::kBodyEnded || state == RankState::kFinished;
+  }
+  return result;
+}
+
+void Watchdog::loop() {
+  log::set_thread_prefix("rank " + std::to_string(own_world_rank()));
+  const TerminationSignal terminate(wake_);
+  while (!stopping_) {
+    board_->beat(own_slot_);
+    note_heartbeats();
+    check_library_calls();
+    check_grace();
+    check_termination();
+    poll_peers();
+  }
+}
+
+void Watchdog::poll_peers() {
+  std::vector<pollfd> waits = {{wake_, POLLIN, 0}};
+  for (const Peer& peer : peers_) waits.push_back({peer.descriptor, POLLIN, 0});
+  if (::poll(waits.data(), waits.size(), static_cast<int>(kTick.count())) <= 0) return;
+  std::uint64_t count = 0;
+  if (waits[0].revents != 0) [[maybe_unused]]
+    const auto got = ::read(wake_, &count, sizeof count);
+  for (std::size_t i = 0; i < peers_.size(); ++i) {
+    if (waits[i + 1].revents == 0) continue;
+    on_exit(peers_[i]);
+    ::close(std::exchange(peers_[i].descriptor, -1));
+    const std::lock_guard lock(mutex_);
+    peers_[i].gone = true;
+  }
+}
+
+void Watchdog::on_exit(const Peer& peer) {
+  const RankState state = board_->state(peer.slot);
+  if (state == RankState::kFinished) return;
+  // The launcher ends the whole job with SIGTERM: then nobody was lost.
+  if (state == RankState::kTerminated && TerminationSignal::arrived()) return;
+  const int rank = board_->world_rank(peer.slot);
+  fail({Fault::Kind::kPeerLost, {rank}, host(rank), lost_message(peer.slot)});
+}
+
+std::string Watchdog::lost_message(std::uint32_t slot) const {
+  const int rank = board_->world_rank(slot);
+  const Stage stage = board_->stage(slot);
+  return "rank " + std::to_string(rank) + " on host " + host(rank) +
+         " was lost: its process (pid " + std::to_string(board_->pid(slot)) + ") ended" +
+         (board_->state(slot) == RankState::kTerminated ? " on SIGTERM" : "") +
+         (stage.active ? " in " : " after ") + describe(stage);
+}
+
+void Watchdog::note_heartbeats() {
+  const std::lock_guard lock(mutex_);
+  const auto now = Clock::now();
+  for (Peer& peer : peers_) {
+    const std::uint64_t beat = board_->heartbeat(peer.slot);
+    if (beat == peer.heartbeat) continue;
+    peer.heartbeat = beat;
+    peer.last_beat = now;
+  }
+}
+
+void Watchdog::check_library_calls() {
+  if (faulted()) return;
+  const auto now = Clock::now();
+  std::optional<std::pair<Stage, std::vector<int>>> late;
+  double waited_s = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const LibraryCall* call : library_calls_) {
+      if (now - call->start_ < call->deadline_) continue;
+      late.emplace(call->stage_, call->group_);
+      waited_s = seconds_between(call->start_, now);
+    }
+  }
+  if (late) fail_timeout(late->first, waited_s, late->second, late->second);
+}
+
+void Watchdog::check_grace() {
+  if (!faulted() || acknowledged_) return;
+  std::unique_lock lock(mutex_);
+  if (Clock::now() - fault_time_ < kGrace) return;
+  const Fault fault = *fault_;
+  lock.unlock();
+  const std::string code = fault.kind == Fault::Kind::kTimeout ? "NQD4002" : "NQD4001";
+  log::error("[" + code + "]: " + fault.message +
+             "\n  this rank did not come back from its own work, so its watchdog ends it");
+  abort_process(static_cast<int>(ExitCode::kFault));
+}
+
+void Watchdog::check_termination() {
+  if (!TerminationSignal::arrived()) return;
+  const auto now = Clock::now();
+  if (!terminate_time_) terminate_time_ = now;
+  if (faulted()) {
+    const std::lock_guard lock(mutex_);
+    if (now - fault_time_ < kTerminateAfterFault) return;
+  } else if (now - *terminate_time_ < kTerminateWait) {
+    return;
+  }
+  set_state(RankState::kTerminated);
+  TerminationSignal::deliver();
+}
+
+Watchdog::LibraryCall::LibraryCall(Watchdog& watchdog, Stage stage, std::vector<int> group,
+                                   std::chrono::milliseconds deadline)
+    : watchdog_(watchdog),
+      stage_(std::move(stage)),
+      group_(std::move(group)),
+      start_(Clock::now()),
+      deadline_(deadline) {
+  const std::lock_guard lock(watchdog_.mutex_);
+  place_ = watchdog_.library_calls_.insert(watchdog_.library_calls_.end(), this);
+}
+
+Watchdog::LibraryCall::~LibraryCall() {
+  const std::lock_guard lock(watchdog_.mutex_);
+  watchdog_.library_calls_.erase(place_);
+}
+
+}  // namespace nqd::collectives

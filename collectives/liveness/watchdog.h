@@ -1,0 +1,128 @@
+// The thread of a rank that notices what its peers cannot say: that they died, stand still, or
+// failed. It beats this rank's heart on the board, polls a pidfd of every other rank of the host,
+// and so learns of a death within milliseconds. Ranks of other hosts are not watched: a wait for
+// them ends at its deadline.
+//
+// On a fault it sets a flag that waits look at. If the program does not come back within kGrace
+// (it is stuck in a library call or a long computation), the watchdog prints the report itself and
+// ends the process with exit code 4. Open MPI's mpirun sends survivors SIGTERM 1 s after a death,
+// and SIGKILL as soon as one of them then ends: the report must be out before.
+//
+// SIGTERM is held back: once a fault is being reported it is ignored for kTerminateAfterFault;
+// without one, it ends the process after kTerminateWait in which a peer's death may still show.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "collectives/liveness/board.h"
+#include "collectives/stage.h"
+
+namespace nqd::collectives {
+
+class Watchdog {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::milliseconds kTick{50};
+  static constexpr std::chrono::milliseconds kGrace{800};
+  static constexpr std::chrono::milliseconds kLeaveWithin{900};
+  static constexpr std::chrono::milliseconds kTerminateAfterFault{2000};
+  static constexpr std::chrono::milliseconds kTerminateWait{300};
+
+  // `hosts` by world rank. Every slot of the board must have been entered.
+  Watchdog(std::unique_ptr<Board> board, std::uint32_t own_slot, std::vector<std::string> hosts);
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+  // Whether the world has failed. Cheap: a wait asks at every poll.
+  bool faulted();
+  // Throws the fault. Only when faulted().
+  [[noreturn]] void raise() const;
+  // Makes `fault` the world's, unless there is one already; then raise() throws that one.
+  void fail(const Fault& fault);
+  // As fail, for a wait that passed its deadline in `stage` of the group `group` (world ranks).
+  void fail_timeout(const Stage& stage, double waited_s, const std::vector<int>& group,
+                    const std::vector<int>& pending);
+  // The program has the error of the fault in hand; the watchdog need not end the process.
+  void acknowledge();
+  // For abort_process: the report is out. Returns when every survivor of this host has said the
+  // same, or kLeaveWithin after the fault. Does nothing without a watchdog or a fault.
+  static void leave_together();
+
+  void publish(const Stage& stage) { board_->set_stage(own_slot_, stage); }
+  void set_state(RankState state) { board_->set_state(own_slot_, state); }
+  const std::string& host(int world_rank) const {
+    return hosts_[static_cast<std::size_t>(world_rank)];
+  }
+  int own_world_rank() const { return board_->world_rank(own_slot_); }
+
+  // Brackets a call of the library that neither looks at the fault flag nor knows a deadline.
+  class LibraryCall {
+   public:
+    LibraryCall(Watchdog& watchdog, Stage stage, std::vector<int> group,
+                std::chrono::milliseconds deadline);
+    ~LibraryCall();
+    LibraryCall(const LibraryCall&) = delete;
+    LibraryCall& operator=(const LibraryCall&) = delete;
+
+   private:
+    friend class Watchdog;
+    Watchdog& watchdog_;
+    const Stage stage_;
+    const std::vector<int> group_;
+    const Clock::time_point start_;
+    const std::chrono::milliseconds deadline_;
+    std::list<LibraryCall*>::iterator place_;
+  };
+
+ private:
+  struct Peer {
+    std::uint32_t slot = 0;
+    int descriptor = -1;  // pidfd; -1 when gone or not to be had
+    std::uint64_t heartbeat = 0;
+    Clock::time_point last_beat;
+    bool gone = false;
+  };
+
+  void open_peers();
+  void loop();
+  // Sleeps until something happens or a tick passes; handles the peers whose process ended.
+  void poll_peers();
+  void on_exit(const Peer& peer);
+  bool all_reported() const;
+  void note_heartbeats();
+  void check_library_calls();
+  void check_grace();
+  void check_termination();
+  std::string lost_message(std::uint32_t slot) const;
+  PeerStatus status(int world_rank) const;
+
+  const std::unique_ptr<Board> board_;
+  const std::uint32_t own_slot_;
+  const std::vector<std::string> hosts_;
+  int wake_ = -1;  // eventfd: stop, or SIGTERM
+
+  std::atomic<bool> faulted_{false};
+  std::atomic<bool> acknowledged_{false};
+  std::atomic<bool> stopping_{false};
+
+  mutable std::mutex mutex_;
+  std::vector<Peer> peers_;                          // descriptors: the thread alone; beats: mutex_
+  std::optional<Fault> fault_;                       // mutex_; constant once faulted_
+  Clock::time_point fault_time_;                     // mutex_
+  std::list<LibraryCall*> library_calls_;            // mutex_
+  std::optional<Clock::time_point> terminate_time_;  // the thread alone
+
+  std::thread thread_;
+};
+
+}  // namespace nqd::collectives

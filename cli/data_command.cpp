@@ -93,17 +93,17 @@ void run_verify(const FolderFlags& flags) {
 void add_prepare(CLI::App& data) {
   auto flags = std::make_shared<PrepareFlags>();
   CLI::App* prepare = data.add_subcommand(
-      "prepare", "Write byte-level token files, whole files held out for evaluation");
+      "prepare", "write byte-level token files, whole files held out for evaluation");
   prepare->add_option("FILES", flags->inputs,
-                      "Text files, or folders whose files are taken (default: "
+                      "text files, or folders whose files are taken (default: "
                       "/usr/share/common-licenses)");
-  prepare->add_option("--output", flags->output, "Folder to write; created")->required();
+  prepare->add_option("--output", flags->output, "folder to write; created")->required();
   prepare
       ->add_option("--heldout-fraction", flags->heldout_fraction,
-                   "Least share of the bytes that is held out")
+                   "least share of the bytes that is held out")
       ->capture_default_str();
-  prepare->add_option("--seed", flags->seed, "Which files are held out")->capture_default_str();
-  prepare->add_flag("--json", flags->json, "Print the result as JSON");
+  prepare->add_option("--seed", flags->seed, "which files are held out")->capture_default_str();
+  prepare->add_flag("--json", flags->json, "print the result as JSON");
   prepare->callback([flags] { run_prepare(*flags); });
 }
 
@@ -111,19 +111,19 @@ void add_folder_command(CLI::App& data, const std::string& name, const std::stri
                         void (*run)(const FolderFlags&)) {
   auto flags = std::make_shared<FolderFlags>();
   CLI::App* command = data.add_subcommand(name, description);
-  command->add_option("DIR", flags->folder, "Folder written by `nqd data prepare`")->required();
-  command->add_flag("--json", flags->json, "Print the result as JSON");
+  command->add_option("DIR", flags->folder, "folder written by `nqd data prepare`")->required();
+  command->add_flag("--json", flags->json, "print the result as JSON");
   command->callback([flags, run] { run(*flags); });
 }
 
 }  // namespace
 
 void add_data_command(CLI::App& app, Context&) {
-  CLI::App* data = app.add_subcommand("data", "Prepare, describe and check token data");
+  CLI::App* data = app.add_subcommand("data", "Prepare, describe and check token data.");
   data->require_subcommand(1);
   add_prepare(*data);
-  add_folder_command(*data, "stats", "Count documents and tokens of a dataset", run_stats);
-  add_folder_command(*data, "verify", "Recompute every digest of a dataset", run_verify);
+  add_folder_command(*data, "stats", "count documents and tokens of a dataset", run_stats);
+  add_folder_command(*data, "verify", "recompute every digest of a dataset", run_verify);
 }
 
 }  // namespace nqd::cli

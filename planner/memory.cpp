@@ -111,8 +111,9 @@ MemoryTag tag_of(ActivationSpec::Kind kind) {
   return MemoryTag::kWorkspace;
 }
 
-// A ring all_reduce receives one chunk at a time into scratch, and the trainer's reductions follow
-// one another: gradient buckets, two doubles a step, and the step times at the end of the run.
+// A ring all_reduce receives one chunk at a time into its communicator's scratch. The trainer has
+// two: "dp" for gradient buckets, and "control" for two doubles a step and, at the end of the run,
+// the step times.
 double ring_scratch_bytes(const Config& config, const StageLayout& layout) {
   const auto ranks = static_cast<std::size_t>(config.parallel.dp);
   if (ranks <= 1) return 0;
@@ -124,7 +125,7 @@ double ring_scratch_bytes(const Config& config, const StageLayout& layout) {
   const std::size_t gradients =
       4 * collectives::chunk_of(static_cast<std::size_t>(largest), ranks, 0).count;
   const std::size_t control = 8 * collectives::chunk_of(doubles, ranks, 0).count;
-  return static_cast<double>(std::max(gradients, control));
+  return static_cast<double>(gradients + control);
 }
 
 void put_cpu_engine(const Config& config, const StageLayout& layout, StageMemory& stage) {

@@ -304,6 +304,9 @@ constexpr std::array kCodes = {
              "different calls, or the same call with different counts or types."},
     CodeInfo{"NQD4010", "the MPI library reported an error",
              "A call into MPI failed. The message holds the library's own text."},
+    CodeInfo{"NQD4040", "the matrix library refused a product",
+             "oneDNN returned an error instead of a result, most often because memory for its "
+             "packed operands could not be had."},
 };
 
 }  // namespace

@@ -133,12 +133,12 @@ void check_heads(const Config& c, Diagnostics& out) {
   const std::int64_t heads = c.model.heads;
   const std::int64_t tp = c.parallel.tp;
   if (!shaped(c) || heads % tp == 0) return;
-  out.push_back(
-      violation("NQD1204", "parallel.tp",
-                "heads % tp = " + text(heads) + " % " + text(tp) + " = " + text(heads % tp) +
-                    ": every tp rank needs whole heads",
-                "legal values of tp for these heads: " + listed(divisors(heads, heads, tp)),
-                {value_of("model.heads", heads)}));
+  out.push_back(violation("NQD1204", "parallel.tp",
+                          "heads % tp = " + text(heads) + " % " + text(tp) + " = " +
+                              text(heads % tp) + ": every tp rank needs whole heads",
+                          "legal values of tp here: " +
+                              listed(divisors(std::gcd(heads, c.cluster.gpus_per_node), heads, tp)),
+                          {value_of("model.heads", heads)}));
 }
 
 void check_head_size(const Config& c, Diagnostics& out) {
@@ -268,13 +268,17 @@ void check_sequence(const Config& c, Diagnostics& out) {
 void check_vocab(const Config& c, Diagnostics& out) {
   const std::int64_t vocab = c.model.vocab;
   const std::int64_t tp = c.parallel.tp;
-  if (!shaped(c) || vocab % tp == 0) return;
+  // A tp that is illegal for other reasons will change.
+  const bool legal_tp = c.model.heads % tp == 0 && c.cluster.gpus_per_node % tp == 0;
+  if (!shaped(c) || !legal_tp || vocab % tp == 0) return;
   const std::int64_t padded = (vocab / tp + 1) * tp;
-  out.push_back(warning(violation("NQD1214", "model.vocab",
-                                  "vocab = " + text(vocab) + " is padded to " + text(padded) +
-                                      ", a multiple of tp = " + text(tp),
-                                  "set model.vocab to " + text(padded) + " to say so yourself",
-                                  {value_of("parallel.tp", tp)})));
+  Diagnostic note = violation("NQD1214", "model.vocab",
+                              "vocab = " + text(vocab) + " is padded to " + text(padded) +
+                                  ", a multiple of tp = " + text(tp),
+                              "set model.vocab to " + text(padded) + " to say so yourself",
+                              {value_of("parallel.tp", tp)});
+  note.severity = Severity::kNote;
+  out.push_back(std::move(note));
 }
 
 void check_shard_group(const Config& c, Diagnostics& out) {

@@ -47,12 +47,13 @@ std::string text_of(const T& value) {
 
 std::string range_text(const Range& range) {
   const bool low = std::isfinite(range.low);
-  const bool high = std::isfinite(range.high);
+  // An upper end that only guards against overflow is noise.
+  const bool high = range.high < 1e9;
   if (low && high) {
     return (range.low_open ? " above " : " from ") + number_text(range.low) +
            (range.high_open ? " to below " : " to ") + number_text(range.high);
   }
-  if (low) return (range.low_open ? " above " : " of at least ") + number_text(range.low);
+  if (low) return (range.low_open ? " > " : " >= ") + number_text(range.low);
   return "";
 }
 
@@ -142,7 +143,7 @@ std::string default_text(const Field& field) {
 
 std::string expectation(const Field& field) {
   const bool ranged =
-      field.kind != Kind::kBoolean && field.kind != Kind::kText && field.kind != Kind::kChoice;
+      field.kind == Kind::kInteger || field.kind == Kind::kNumber || field.kind == Kind::kIntegers;
   return kind_text(field) + (ranged ? range_text(field.range) : "");
 }
 

@@ -165,7 +165,12 @@ class Loader {
       return;
     }
     const Source& source = extra_sources_.emplace_back(path, std::move(text));
-    std::optional<Calibration> calibration = parse_calibration(source, findings().diagnostics);
+    std::vector<Diagnostic> problems;
+    std::optional<Calibration> calibration = parse_calibration(source, problems);
+    for (Diagnostic& problem : problems) {
+      if (asked != nullptr) problem.related.push_back(named_here(*asked));
+      findings().add(std::move(problem), "cluster.calibration");
+    }
     if (!calibration) return;
     const std::string origin = "calibration " + path;
     resolution_.set("cluster.calibration", Value(path), asked ? asked->origin : "--cluster");
@@ -179,6 +184,11 @@ class Loader {
       resolution_.set("cluster.memory_bandwidth_bytes_per_s",
                       Value(calibration->memory_bandwidth_bytes_per_s), origin);
     }
+  }
+
+  static RelatedPlace named_here(const Assignment& asked) {
+    const Place place = asked.value.place;
+    return {{asked.source->name(), place.line, place.column}, "this calibration is named here"};
   }
 
   void report_unreadable_calibration(const std::string& reason, const Assignment* asked) {

@@ -21,9 +21,13 @@ std::string cell(std::string_view text) {
 
 std::string meaning(const Field& field) {
   std::string text = cell(field.doc);
-  if (!field.unit.empty()) text += " (" + std::string(field.unit) + ")";
   if (!field.family.empty()) text += " Family " + std::string(field.family) + " only.";
   return text;
+}
+
+std::string shown_value(const Field& field) {
+  return cell(expectation(field)) +
+         (field.unit.empty() ? "" : " (" + std::string(field.unit) + ")");
 }
 
 std::string shown_default(const Field& field) {
@@ -44,7 +48,7 @@ std::string section_table(const Section& section) {
                      "\n\n| key | value | default | meaning |\n|---|---|---|---|\n";
   for (const Field& field : fields()) {
     if (parent_of(field.path) != section.path) continue;
-    text += "| `" + std::string(leaf_of(field.path)) + "` | " + cell(expectation(field)) + " | " +
+    text += "| `" + std::string(leaf_of(field.path)) + "` | " + shown_value(field) + " | " +
             shown_default(field) + " | " + meaning(field) + " |\n";
   }
   return text;

@@ -177,6 +177,10 @@ class TreeBuilder : public YAML::EventHandler {
 };
 
 std::string syntax_hint(const std::string& message) {
+  if (message.find("map flow") != std::string::npos ||
+      message.find("sequence flow") != std::string::npos) {
+    return "a { or [ is not closed, on this line or above";
+  }
   if (message.find("end of map") != std::string::npos) {
     return "keys of one section start in the same column, each as `key: value`";
   }

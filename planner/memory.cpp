@@ -15,8 +15,6 @@
 namespace nqd::planner {
 namespace {
 
-constexpr double kHeadroomFraction = 0.1;
-
 void put(StageMemory& stage, MemoryTag tag, double bytes) {
   if (bytes <= 0) return;
   stage.categories[std::string(name(tag))] += bytes;

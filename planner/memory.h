@@ -11,6 +11,10 @@
 
 namespace nqd::planner {
 
+// Part of a GPU's memory that a plan should leave free: the device context and the allocator's
+// fragmentation are not counted in it.
+inline constexpr double kHeadroomFraction = 0.1;
+
 // Bytes a parameter of each kind of persistent state, before sharding.
 struct StateBytes {
   double weights = 0;

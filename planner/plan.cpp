@@ -3,6 +3,7 @@
 #include <iterator>
 #include <utility>
 
+#include "planner/alternatives.h"
 #include "planner/communication.h"
 #include "planner/layout.h"
 #include "planner/memory.h"

@@ -4,22 +4,25 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <functional>
 #include <optional>
 #include <utility>
 
 #include "base/units.h"
+#include "planner/alternatives.h"
+#include "planner/communication.h"
 #include "planner/fabric.h"
 #include "planner/layout.h"
 #include "planner/memory.h"
+#include "planner/pipeline.h"
 #include "planner/planner.h"
+#include "planner/time.h"
 
 namespace nqd::planner {
 namespace {
 
-constexpr std::size_t kHintedFixes = 3;
 constexpr double kTinyParameters = 1e7;
-constexpr std::int64_t kMostGrowth = 1024;
+constexpr double kSplitFirst = 100e9;
+constexpr double kClearlyFaster = 1.05;
 
 std::string number(double value) {
   std::array<char, 32> buffer{};
@@ -33,15 +36,8 @@ std::string decimal_gb(double bytes) {
   return buffer.data();
 }
 
-bool obeys_rules(const Config& config) { return !has_errors(check_mesh(config)); }
-
-double spare_bytes(const Config& config) {
-  const MemoryPlan memory = plan_memory(config);
-  return memory.limit_bytes - memory.worst_total_bytes;
-}
-
-// Keeps a changed mesh whole: world size follows it, and the batch is rounded up to a whole number
-// of micro-batches for every replica.
+// A changed mesh of the same job: the global batch stays, and the micro-batch shrinks where more
+// replicas share it. (A batch that does not divide breaks a rule, and the mesh is passed over.)
 Config with_mesh(Config config, std::int64_t dp, std::int64_t tp, std::int64_t pp) {
   ParallelSpec& parallel = config.parallel;
   parallel.dp = dp;
@@ -51,99 +47,10 @@ Config with_mesh(Config config, std::int64_t dp, std::int64_t tp, std::int64_t p
   parallel.schedule = Schedule::k1F1B;
   parallel.pipeline_split.clear();
   parallel.hsdp_shard = 0;
-  if (tp == 1) parallel.sequence_parallel = false;
-  if (parallel.world_size) parallel.world_size = parallel.ranks();
-  const std::int64_t replicas = config.train.micro_batch_size * dp;
-  const std::int64_t m =
-      std::max<std::int64_t>(1, (config.train.global_batch_size + replicas - 1) / replicas);
-  config.train.global_batch_size = m * replicas;
+  parallel.sequence_parallel = tp > 1 && config.model.sequence % tp == 0;
+  std::int64_t& size = config.train.micro_batch_size;
+  while (size > 1 && config.train.global_batch_size % (size * dp) != 0) --size;
   return config;
-}
-
-Config with_engine(Config config, Engine engine) {
-  config.parallel.engine = engine;
-  if (engine != Engine::kHsdp) config.parallel.hsdp_shard = 0;
-  return config;
-}
-
-Config with_recompute(Config config) {
-  config.train.recompute = Recompute::kFull;
-  return config;
-}
-
-class AlternativeList {
- public:
-  void add(const std::string& change, const Config& config) {
-    if (obeys_rules(config)) list_.push_back({change, config, spare_bytes(config)});
-  }
-  // Adds the first of the growing changes that fits, else the last.
-  void add_first_fitting(const std::vector<std::pair<std::string, Config>>& changes) {
-    for (const auto& [change, config] : changes) {
-      if (!obeys_rules(config)) continue;
-      if (spare_bytes(config) < 0 && &config != &changes.back().second) continue;
-      return add(change, config);
-    }
-  }
-  bool any_fits() const {
-    return std::any_of(list_.begin(), list_.end(),
-                       [](const Alternative& change) { return change.spare_bytes >= 0; });
-  }
-  std::vector<Alternative> take() { return std::move(list_); }
-
- private:
-  std::vector<Alternative> list_;
-};
-
-void add_sharding(const Config& config, AlternativeList& list) {
-  if (config.parallel.dp <= 1 || config.parallel.engine == Engine::kHsdp) return;
-  for (Engine engine : {Engine::kZero1, Engine::kZero2, Engine::kZero3}) {
-    if (engine <= config.parallel.engine) continue;
-    list.add("parallel.engine: " + std::string(name(engine)), with_engine(config, engine));
-  }
-}
-
-void add_smaller_micro_batch(const Config& config, AlternativeList& list) {
-  std::vector<std::pair<std::string, Config>> changes;
-  for (std::int64_t size = config.train.micro_batch_size / 2; size >= 1; size /= 2) {
-    Config changed = config;
-    changed.train.micro_batch_size = size;
-    changes.emplace_back("train.micro_batch_size: " + std::to_string(size), changed);
-  }
-  list.add_first_fitting(changes);
-}
-
-void add_tensor_parallel(const Config& config, AlternativeList& list) {
-  const ParallelSpec& parallel = config.parallel;
-  std::vector<std::pair<std::string, Config>> changes;
-  for (std::int64_t tp = 2 * parallel.tp; tp <= config.cluster.gpus_per_node; tp *= 2) {
-    const std::int64_t replicas = parallel.dp * parallel.tp;
-    if (replicas % tp != 0) break;
-    Config changed = config;
-    changed.parallel.tp = tp;
-    changed.parallel.dp = replicas / tp;
-    changed.parallel.sequence_parallel = true;
-    changes.emplace_back("parallel: {tp: " + std::to_string(tp) + ", dp: " +
-                             std::to_string(replicas / tp) + ", sequence_parallel: true}",
-                         changed);
-  }
-  list.add_first_fitting(changes);
-}
-
-void add_more_devices(const Config& config, AlternativeList& list) {
-  const Engine engine = config.parallel.engine == Engine::kHsdp ? Engine::kHsdp : Engine::kZero3;
-  std::vector<std::pair<std::string, Config>> changes;
-  for (std::int64_t factor = 2; factor <= kMostGrowth; factor *= 2) {
-    Config changed = with_engine(config, engine);
-    changed.cluster.nodes *= factor;
-    changed.parallel.dp *= factor;
-    if (changed.parallel.world_size) changed.parallel.world_size = changed.parallel.ranks();
-    changed.train.global_batch_size *= factor;
-    changes.emplace_back("parallel.engine: " + std::string(name(engine)) + " on " +
-                             std::to_string(changed.cluster.nodes) +
-                             " nodes (parallel.dp: " + std::to_string(changed.parallel.dp) + ")",
-                         changed);
-  }
-  list.add_first_fitting(changes);
 }
 
 // "4" of "4Φ"; nothing for 0.
@@ -158,40 +65,59 @@ struct Rung {
   Config config;
 };
 
-// The default posture, lightest first, on the devices that the config has.
-std::vector<Rung> ladder(const Config& config) {
+void add_sharded_rungs(const Config& on, const std::string& tail, std::vector<Rung>& rungs) {
+  if (on.parallel.dp <= 1) return;
+  for (Engine engine : {Engine::kZero1, Engine::kZero2}) {
+    rungs.push_back({std::string(name(engine)) + tail, with_engine(on, engine)});
+  }
+  if (!inside_node(on.cluster, dp_group(on.parallel))) {
+    rungs.push_back({"hsdp" + tail, with_engine(on, Engine::kHsdp)});
+  }
+  rungs.push_back({"zero3" + tail, with_engine(on, Engine::kZero3)});
+}
+
+// tp fills a node; what it leaves of the devices goes to dp and pp.
+std::vector<Rung> split_rungs(const Config& config) {
   const std::int64_t devices = config.parallel.ranks();
   const std::int64_t node = std::min(config.cluster.gpus_per_node, devices);
-  const Config flat = with_mesh(config, devices, 1, 1);
-  Config base = flat;
-  base.train.recompute = Recompute::kNone;
-  const bool several_nodes = !inside_node(config.cluster, dp_group(base.parallel));
-  std::vector<Rung> rungs = {{"ddp", with_engine(base, Engine::kDdp)}};
-  const bool gpt = config.model.family == "gpt";
-  if (gpt) rungs.push_back({"ddp with recompute: full", with_recompute(rungs[0].config)});
-  const auto add = [&](const Config& on, const std::string& tail) {
-    if (devices <= 1) return;
-    for (Engine engine : {Engine::kZero1, Engine::kZero2}) {
-      rungs.push_back({std::string(name(engine)) + tail, with_engine(on, engine)});
-    }
-    if (several_nodes) rungs.push_back({"hsdp" + tail, with_engine(on, Engine::kHsdp)});
-    rungs.push_back({"zero3" + tail, with_engine(on, Engine::kZero3)});
-  };
-  add(base, "");
-  if (!gpt) return rungs;
-  add(with_recompute(base), " with recompute: full");
-  Config split =
-      with_recompute(with_mesh(config, devices / std::max<std::int64_t>(node, 1), node, 1));
-  split.parallel.sequence_parallel = node > 1;
-  const std::string tp = "tp " + std::to_string(node);
-  rungs.push_back({tp + " in the node + zero3 across", with_engine(split, Engine::kZero3)});
+  const std::string tp = "tp " + std::to_string(node) + " in the node";
+  std::vector<Rung> rungs;
+  if (devices % node != 0) return rungs;
+  const Config split = with_recompute(with_mesh(config, devices / node, node, 1));
+  if (split.parallel.dp > 1) {
+    rungs.push_back({tp + " + zero1 across", with_engine(split, Engine::kZero1)});
+    rungs.push_back({tp + " + zero3 across", with_engine(split, Engine::kZero3)});
+  } else {
+    rungs.push_back({tp + " with recompute: full", with_engine(split, Engine::kDdp)});
+  }
   for (std::int64_t pp = 2; node * pp <= devices; pp *= 2) {
     if (devices % (node * pp) != 0) break;
-    Config piped = with_recompute(with_mesh(config, devices / (node * pp), node, pp));
-    piped.parallel.sequence_parallel = node > 1;
+    const Config piped = with_recompute(with_mesh(config, devices / (node * pp), node, pp));
     rungs.push_back(
         {tp + " + pp " + std::to_string(pp) + " + zero1", with_engine(piped, Engine::kZero1)});
   }
+  return rungs;
+}
+
+// The default posture on the devices that the config has, first choice first. Above 100e9
+// parameters the model is split before its weights are gathered across nodes.
+std::vector<Rung> ladder(const Config& config) {
+  Config flat = with_mesh(config, config.parallel.ranks(), 1, 1);
+  flat.train.recompute = Recompute::kNone;
+  std::vector<Rung> rungs = {{"ddp", with_engine(flat, Engine::kDdp)}};
+  if (config.model.family != "gpt") {
+    add_sharded_rungs(flat, "", rungs);
+    return rungs;
+  }
+  rungs.push_back({"ddp with recompute: full", with_recompute(rungs[0].config)});
+  std::vector<Rung> sharded;
+  add_sharded_rungs(flat, "", sharded);
+  add_sharded_rungs(with_recompute(flat), " with recompute: full", sharded);
+  std::vector<Rung> split = split_rungs(config);
+  const bool split_first = static_cast<double>(parameter_count(config.model)) > kSplitFirst;
+  if (split_first) sharded.swap(split);
+  rungs.insert(rungs.end(), sharded.begin(), sharded.end());
+  rungs.insert(rungs.end(), split.begin(), split.end());
   return rungs;
 }
 
@@ -204,10 +130,15 @@ bool worth_trying(const Rung& rung, double limit) {
   return worst_stage(plan_memory(rung.config)).persistent_bytes <= limit / 2;
 }
 
+// With headroom if there is such a rung.
 std::optional<Rung> first_fitting(const Config& config) {
-  for (const Rung& rung : ladder(config)) {
-    if (!obeys_rules(rung.config) || !worth_trying(rung, config.cluster.memory_bytes)) continue;
-    if (spare_bytes(rung.config) >= 0) return rung;
+  const double limit = config.cluster.memory_bytes;
+  const std::vector<Rung> rungs = ladder(config);
+  for (double headroom : {kHeadroomFraction * limit, 0.0}) {
+    for (const Rung& rung : rungs) {
+      if (!obeys_rules(rung.config) || !worth_trying(rung, limit)) continue;
+      if (spare_bytes(rung.config) >= headroom) return rung;
+    }
   }
   return std::nullopt;
 }
@@ -254,10 +185,85 @@ std::string state_headroom(const Config& config, double parameters) {
          " devices leave " + left + " GB each for activations";
 }
 
+// Empty when ddp would fit (and something else, such as the batch, speaks against it).
 std::string why_not_ddp(const Config& config) {
   Config ddp = with_engine(with_mesh(config, config.parallel.ranks(), 1, 1), Engine::kDdp);
   ddp.train.recompute = Recompute::kNone;
-  return "ddp would need " + format_bytes(plan_memory(ddp).worst_total_bytes);
+  const MemoryPlan memory = plan_memory(ddp);
+  return memory.fits ? "" : ", where ddp would need " + format_bytes(memory.worst_total_bytes);
+}
+
+// 0 = unknown.
+double tokens_per_s(const Config& config) {
+  const ComputePlan compute = plan_compute(config);
+  const CommunicationPlan communication = plan_communication(config, compute.micro_batch);
+  return plan_time(config, compute, communication, plan_pipeline(config).bubble_fraction)
+      .tokens_per_s;
+}
+
+std::string rate_text(double tokens) {
+  return format_count(static_cast<std::uint64_t>(std::llround(tokens))) + " tokens/s";
+}
+
+std::string layout_text(const Config& config) {
+  const ParallelSpec& mesh = config.parallel;
+  std::string text(name(mesh.engine));
+  if (mesh.tp > 1) text += " + tp " + std::to_string(mesh.tp);
+  if (mesh.pp > 1) text += " + pp " + std::to_string(mesh.pp);
+  if (config.train.recompute == Recompute::kFull) text += " with recompute: full";
+  return text;
+}
+
+std::string tiny_text(double parameters) {
+  if (parameters >= kTinyParameters) return {};
+  return "; at " + format_short(parameters) +
+         " parameters no model parallelism pays: the data path decides the throughput";
+}
+
+// The posture's rung, and why.
+std::string rung_text(const Rung& rung, const std::string& limit) {
+  const bool ddp = rung.config.parallel.engine == Engine::kDdp;
+  std::string text = rung.label + ": " + arithmetic(rung.config) + " fits " + limit;
+  if (!ddp || rung.config.parallel.tp > 1) return text + why_not_ddp(rung.config);
+  if (rung.config.train.recompute == Recompute::kNone) text += "; nothing to shard";
+  return text + tiny_text(static_cast<double>(parameter_count(rung.config.model)));
+}
+
+// A plan that fits is set against the posture's by predicted throughput: the posture is a default,
+// which a plan must beat by more than the prediction is worth.
+std::string compared_text(const Config& config, const Rung& rung, const std::string& limit) {
+  const double here = tokens_per_s(config);
+  const double there = tokens_per_s(rung.config);
+  if (here <= 0 || there <= 0) {
+    return "use " + rung_text(rung, limit) + "; this plan fits too, but splits more than it must";
+  }
+  if (here > kClearlyFaster * there) {
+    return layout_text(config) + ": " + arithmetic(config) + " fits " + limit + ", at " +
+           rate_text(here) + "; " + rung.label + " would fit too, at " + rate_text(there);
+  }
+  if (there > kClearlyFaster * here) {
+    return "use " + rung_text(rung, limit) + "; at " + rate_text(there) + " against " +
+           rate_text(here) + " of this plan, which fits too";
+  }
+  return "use " + rung_text(rung, limit) +
+         "; this plan fits too, but splits more than it must at " + "much the same speed (" +
+         rate_text(here) + " against " + rate_text(there) + ")";
+}
+
+std::string nothing_fits_text(const Config& config, const std::string& limit) {
+  std::optional<std::pair<std::string, double>> smallest;
+  for (const Rung& rung : ladder(config)) {
+    if (!obeys_rules(rung.config)) continue;
+    const double bytes = plan_memory(rung.config).worst_total_bytes;
+    if (!smallest || bytes < smallest->second) smallest = {rung.label, bytes};
+  }
+  std::string text =
+      "no layout of " + std::to_string(config.parallel.ranks()) + " devices of " + limit + " fits";
+  if (smallest)
+    text +=
+        " (the smallest, " + smallest->first + ", needs " + format_bytes(smallest->second) + ")";
+  const auto parameters = static_cast<double>(parameter_count(config.model));
+  return text + "; " + state_headroom(config, parameters);
 }
 
 }  // namespace
@@ -278,80 +284,22 @@ std::string state_formula(const Config& config) {
   return left + (left.empty() || right.empty() ? "" : " + ") + right;
 }
 
-std::vector<Alternative> alternatives(const Config& config) {
-  AlternativeList list;
-  const bool gpt = config.model.family == "gpt";
-  add_sharding(config, list);
-  const bool can_recompute = gpt && config.train.recompute == Recompute::kNone;
-  if (can_recompute) list.add("train.recompute: full", with_recompute(config));
-  if (gpt) add_smaller_micro_batch(config, list);
-  if (can_recompute && config.parallel.dp > 1 && !list.any_fits()) {
-    list.add("parallel.engine: zero3 with train.recompute: full",
-             with_recompute(with_engine(config, Engine::kZero3)));
-  }
-  if (gpt) add_tensor_parallel(config, list);
-  add_more_devices(config, list);
-  return list.take();
-}
-
-std::vector<Diagnostic> check_fit(const Config& config, const MemoryPlan& memory) {
-  if (memory.fits) return {};
-  const StageMemory& worst = worst_stage(memory);
-  const std::string dominant = dominant_category(worst);
-  Diagnostic error;
-  error.code = "NQD1301";
-  error.path = "parallel.engine";
-  error.message = "a rank of stage " + std::to_string(worst.stage) + " needs " +
-                  format_bytes(worst.total_bytes) + ", " +
-                  format_bytes(worst.total_bytes - memory.limit_bytes) +
-                  " more than a device has; the largest part is " + dominant + " (" +
-                  format_bytes(worst.categories.at(dominant)) + ")";
-  error.expected = "at most " + format_bytes(memory.limit_bytes);
-  error.got = format_bytes(worst.total_bytes);
-  std::size_t shown = 0;
-  const std::vector<Alternative> all = alternatives(config);
-  for (const Alternative& fix : all) {
-    if (fix.spare_bytes < 0 || shown == kHintedFixes) continue;
-    error.hint += (shown++ > 0 ? "; " : "") + fix.change + " fits with " +
-                  format_bytes_binary(fix.spare_bytes) + " to spare";
-  }
-  if (shown == 0 && !all.empty()) {
-    const Alternative& nearest = *std::max_element(
-        all.begin(), all.end(),
-        [](const Alternative& a, const Alternative& b) { return a.spare_bytes < b.spare_bytes; });
-    error.hint = "no single change that was tried fits; the nearest, " + nearest.change +
-                 ", still lacks " + format_bytes_binary(-nearest.spare_bytes);
-  }
-  return {error};
-}
-
 std::string recommend(const Config& config, const MemoryPlan& memory) {
   const auto parameters = static_cast<double>(parameter_count(config.model));
   if (memory.limit_bytes <= 0) {
     return "by size alone, the device's memory being unknown: " + by_size(parameters) + " (" +
-           arithmetic(config) + ")";
+           arithmetic(config) + ")" + tiny_text(parameters);
   }
   const std::string limit = format_bytes(memory.limit_bytes);
   const std::optional<Rung> rung = first_fitting(config);
-  if (!rung) {
-    const bool state = config.model.family != "gpt";
-    return "no layout of " + std::to_string(config.parallel.ranks()) + " devices of " + limit +
-           " fits: " + why_not_ddp(config) + "; " +
-           (state ? "" : by_size(parameters) + " is the usual choice at this size; ") +
-           state_headroom(config, parameters);
+  if (!rung && memory.fits) {
+    return layout_text(config) + ": " + arithmetic(config) + " fits " + limit +
+           "; no default layout of these devices divides the global batch and fits";
   }
-  const bool ddp = rung->config.parallel.engine == Engine::kDdp;
-  const bool chosen = same_layout(config, rung->config);
-  std::string text =
-      (chosen ? "" : "use ") + rung->label + ": " + arithmetic(rung->config) + " fits " + limit;
-  if (ddp && rung->config.train.recompute == Recompute::kNone) text += "; nothing to shard";
-  if (!ddp) text += ", where " + why_not_ddp(config);
-  if (!chosen && memory.fits) text += "; this plan fits too, but saves memory that is not needed";
-  if (parameters < kTinyParameters && ddp) {
-    text += "; at " + format_short(parameters) +
-            " parameters no model parallelism pays: the data path decides the throughput";
-  }
-  return text;
+  if (!rung) return nothing_fits_text(config, limit);
+  if (same_layout(config, rung->config)) return rung_text(*rung, limit);
+  if (!memory.fits) return "use " + rung_text(*rung, limit);
+  return compared_text(config, *rung, limit);
 }
 
 }  // namespace nqd::planner

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "planner/alternatives.h"
 #include "planner/memory.h"
 #include "planner/planner.h"
 #include "tests/planner/configs.h"
@@ -121,7 +122,7 @@ TEST_CASE("golden posture: checkpointing before splitting the model") {
 
 TEST_CASE("golden posture: sharding across nodes stays inside a node by hsdp when that fits") {
   Config config = state_config(20e9, Engine::kZero3, 64);
-  config.cluster.memory_bytes = 42e9;
+  config.cluster.memory_bytes = 46e9;
   CHECK(contains(advice(config), "use hsdp: "));
   config.cluster.memory_bytes = 30e9;
   CHECK(contains(advice(config), "zero3: "));
@@ -130,6 +131,29 @@ TEST_CASE("golden posture: sharding across nodes stays inside a node by hsdp whe
 TEST_CASE("golden posture: a model of 2e6 parameters needs no model parallelism") {
   const std::string text = advice(state_config(1.95e6, Engine::kDdp, 2));
   CHECK(contains(text, "no model parallelism pays: the data path decides"));
+}
+
+TEST_CASE("a plan that fits is compared by throughput where the rates are known") {
+  const std::string text = advice(xl_config(Engine::kZero3));
+  CHECK(contains(text, "at much the same speed ("));
+  // Above 100e9 parameters the model is split before its weights cross nodes.
+  Config gpt3 = gpt3_config();
+  gpt3.train.recompute = Recompute::kFull;
+  CHECK(contains(advice(gpt3), "tp 8 in the node"));
+}
+
+TEST_CASE("a plan that fits is never told that nothing does") {
+  Config config = gpt3_config();
+  config.model = gpt_model(48, 1600, 25, 50257, 1024);
+  config.cluster.nodes = 1;
+  config.cluster.gpus_per_node = 5;
+  config.parallel = {};
+  config.parallel.tp = 5;
+  config.train.global_batch_size = 16;  // five replicas cannot share it
+  REQUIRE(make_plan(config).valid);
+  const std::string text = advice(config);
+  CHECK(contains(text, "ddp + tp 5: "));
+  CHECK_FALSE(contains(text, "no layout"));
 }
 
 TEST_CASE("without a known memory the advice is by size and says so") {

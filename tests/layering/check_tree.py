@@ -156,7 +156,8 @@ def check_registered(tree):
             lists = (folder / "CMakeLists.txt").as_posix()
             relative = Path(name).relative_to(folder).as_posix()
             stem = re.escape(re.sub(r"_test\.\w+$", "", relative))  # nqd_add_x_test(STEM)
-            named = rf"(?<![\w/]){re.escape(relative)}\b|nqd_add_\w*test\({stem}\s*[\s)]"
+            here = r"(?<![\w/])(?:\$\{CMAKE_CURRENT_SOURCE_DIR\}/)?"
+            named = rf"{here}{re.escape(relative)}\b|nqd_add_\w*test\({stem}\s*[\s)]"
             found = lists in tree.names and re.search(named, uncommented(tree.text(lists)))
             folder = folder.parent
         if not found:

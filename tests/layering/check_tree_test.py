@@ -101,6 +101,9 @@ class CheckTreeTest(unittest.TestCase):
         self.assertEqual(len(violations(both, "registered")), 1)
         both["tests/base/CMakeLists.txt"] = "nqd_add_x_test(lost)\nt(error_test.cpp)\n"
         self.assertEqual(violations(both, "registered"), [])
+        both["tests/base/CMakeLists.txt"] = (
+            "add_test(NAME x COMMAND y ${CMAKE_CURRENT_SOURCE_DIR}/lost_test.cpp)\nt(error_test.cpp)\n")
+        self.assertEqual(violations(both, "registered"), [])
 
     def test_sizes(self):
         self.assert_clean("sizes", "base/x.cpp", "\n" * 600)

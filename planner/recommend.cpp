@@ -22,7 +22,7 @@ namespace {
 
 constexpr double kTinyParameters = 1e7;
 constexpr double kSplitFirst = 100e9;
-constexpr double kClearlyFaster = 1.05;
+constexpr double kClearlyFaster = 1.1;
 
 std::string number(double value) {
   std::array<char, 32> buffer{};

@@ -28,6 +28,9 @@ double score_products(const ModelSpec& model) {
   return static_cast<double>(model.sequence) * static_cast<double>(model.hidden);
 }
 
+// Part of the s × s scores that is computed: nqd's CPU kernels skip what causality masks.
+double score_share(const Config& config) { return runs_on_cpu_engine(config) ? 0.5 : 1; }
+
 // Elements that the element-wise passes of a layer's forward read and write for a token on one
 // rank: two norms (2h each), two residual sums (3h each), heads split and merged (8h), GELU (2f)
 // and the softmax over the scores (2·a·s).
@@ -36,7 +39,7 @@ double layer_elementwise(const Config& config) {
   const auto h = static_cast<double>(model.hidden);
   const auto t = static_cast<double>(config.parallel.tp);
   const double split = 8 * h + 2 * static_cast<double>(model.ffn_hidden) +
-                       2 * static_cast<double>(model.heads * model.sequence);
+                       2 * score_share(config) * static_cast<double>(model.heads * model.sequence);
   return split / t + 10 * h / (config.parallel.sequence_parallel ? t : 1);
 }
 
@@ -49,7 +52,8 @@ MicroBatchTime stage_time(const Config& config, const StageLayout& stage) {
   const double rate = gemm_rate_flops(config.cluster);
   const double bandwidth = config.cluster.memory_bandwidth_bytes_per_s;
 
-  const double layer_flops = 2 * layer_matmul_parameters(model) + 4 * score_products(model);
+  const double layer_flops =
+      2 * layer_matmul_parameters(model) + 4 * score_share(config) * score_products(model);
   const double head_flops = stage.last ? 2 * head_matmul_parameters(model) : 0;
   const double layers_s =
       layers * tokens * (layer_flops / t / rate + element * layer_elementwise(config) / bandwidth);

@@ -26,8 +26,9 @@ TokenFlops token_flops(const ModelSpec& model, Recompute recompute);
 double gemm_rate_flops(const ClusterSpec& cluster);
 
 struct ComputePlan {
-  // Slowest stage. Products at gemm_rate_flops, with whole s × s scores (softmax is materialised),
-  // and element-wise passes at the memory bandwidth, one after the other.
+  // Slowest stage. Products at gemm_rate_flops, with whole s × s scores (softmax is materialised;
+  // the CPU engine computes the causal half), and element-wise passes at the memory bandwidth, one
+  // after the other.
   MicroBatchTime micro_batch;
   // 28 bytes a parameter of one rank's optimizer shard (read weight, gradient and two moments,
   // write weight and moments, in float32) at the memory bandwidth.

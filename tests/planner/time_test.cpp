@@ -88,6 +88,26 @@ TEST_CASE("faster rates and fewer tokens never take longer") {
   CHECK(plan_compute(config).micro_batch.forward_s == doctest::Approx(2 * fast.forward_s));
 }
 
+TEST_CASE("compute of the CPU engine, term by term") {
+  Config config = cpu_config(1);
+  config.cluster.gemm_flops = 1e10;
+  config.cluster.memory_bandwidth_bytes_per_s = 1e30;  // leaves the products alone
+  const ModelSpec& model = config.model;
+  const double tokens = 2 * 24;
+  // Causal scores: what is computed is what MFU counts.
+  const double flops = tokens * token_flops(model, Recompute::kNone).model;
+  const MicroBatchTime products = plan_compute(config).micro_batch;
+  CHECK(products.forward_s + products.backward_s == doctest::Approx(flops / 1e10));
+  CHECK(products.backward_s == doctest::Approx(2 * products.forward_s));
+
+  config.cluster.gemm_flops = 1e30;
+  config.cluster.memory_bandwidth_bytes_per_s = 1e10;
+  const double elements = 3 * (18 * 16 + 2 * 64 + 2 * 24);  // three layers; the scores' causal half
+  const MicroBatchTime passes = plan_compute(config).micro_batch;
+  CHECK(passes.forward_s == doctest::Approx(4 * tokens * (elements + 2 * 97) / 1e10));
+  CHECK(passes.backward_s == doctest::Approx(4 * tokens * (2 * elements + 97) / 1e10));
+}
+
 TEST_CASE("a missing rate leaves the time unknown and names itself") {
   Config config = cpu_config(1);
   Plan plan = make_plan(config);

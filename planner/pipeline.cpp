@@ -76,6 +76,8 @@ std::vector<Diagnostic> check_pipeline(const Config& config, const PipelinePlan&
   const std::int64_t p = config.parallel.pp;
   const std::int64_t v = virtual_stages(config.parallel);
   const std::int64_t four_p = 4 * p;
+  std::int64_t tenth = micro_batches_for_bubble(p, 0.1, v);
+  if (v > 1) tenth = (tenth + p - 1) / p * p;  // interleaving wants a multiple of p
   Diagnostic warning;
   warning.code = "NQD1302";
   warning.severity = Severity::kWarning;
@@ -89,7 +91,7 @@ std::vector<Diagnostic> check_pipeline(const Config& config, const PipelinePlan&
   warning.hint = "m >= 4p = " + std::to_string(four_p) + " micro-batches (global_batch_size " +
                  std::to_string(four_p * sequences) + ") give " +
                  percent(interleaved_bubble_fraction(p, four_p, v)) +
-                 "; at most 10 % needs m >= " + std::to_string(micro_batches_for_bubble(p, 0.1, v));
+                 "; at most 10 % needs m >= " + std::to_string(tenth);
   return {warning};
 }
 

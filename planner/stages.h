@@ -24,10 +24,11 @@ struct StageLayout {
 
 // One record a stage (parallel.pp of them). The embeddings are on the first stage, the final norm
 // and the head on the last; a tied head keeps a second copy of the token embedding there when
-// pp > 1. Layers follow parallel.pipeline_split (pp·vpp entries, virtual stage i on stage i mod pp),
-// else they are even (a remainder goes to the first stages). As all layers are alike, a stage is
-// given consecutive ones, also where virtual stages interleave them. A split tensor has ⌈elements/tp⌉ elements on a rank, the vocabulary ⌈V/tp⌉ rows (it is
-// padded to a multiple of tp). A "state" model is Φ/(tp·pp) a stage.
+// pp > 1. Layers follow parallel.pipeline_split (pp·vpp entries, virtual stage i on stage i mod
+// pp), else they are even (a remainder goes to the first stages). As all layers are alike, a stage
+// is given consecutive ones, also where virtual stages interleave them. A split tensor has
+// ⌈elements/tp⌉ elements on a rank, the vocabulary ⌈V/tp⌉ rows (it is padded to a multiple of tp).
+// A "state" model is Φ/(tp·pp) a stage.
 std::vector<StageLayout> stage_layouts(const Config& config);
 
 // Layers on `stage` as above.

@@ -1,4 +1,5 @@
-// Evidence documents as JSON: schemas/evidence.schema.json is the contract.
+// Evidence documents as JSON: schemas/evidence.schema.json is the contract. Every document ends in
+// a newline.
 #pragma once
 
 #include <filesystem>

@@ -32,7 +32,7 @@ std::string subtitle_of(const Documents& documents) {
   std::string hosts = first.host.hostname;
   for (const Evidence& document : documents) {
     const std::string& host = document.envelope.host.hostname;
-    if (hosts.find(host) == std::string::npos) hosts += ", " + host;
+    if (!host.empty() && hosts.find(host) == std::string::npos) hosts += ", " + host;
   }
   const std::string count = std::to_string(documents.size());
   return count + (documents.size() == 1 ? " document" : " documents") + " measured on " + hosts +

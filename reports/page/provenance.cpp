@@ -113,6 +113,11 @@ void add_provenance(Page& page, const Documents& documents) {
                      "How each document was made: enough to make it again.");
   for (const Evidence& document : documents) {
     page.heading(document_name(document, documents) + " (" + document.envelope.kind + ")");
+    // A cluster file has no envelope; its source line says where its figures come from.
+    if (document.envelope.argv.empty()) {
+      page.paragraph("Fitted from " + document.calibration.source + ".");
+      continue;
+    }
     page.code(shell_line(document.envelope.argv));
     add_facts(page, document.envelope);
     add_ranks(page, document.envelope);

@@ -25,8 +25,8 @@ except ImportError:
 OPEN_OBJECTS = {"libraries", "environment", "definitions", "predicted_plan", "categories"}
 OPTIONAL = {"fault"}
 
-EVIDENCE = ["bench.json", "bench-bare.json", "train.json", "train-fault.json", "train-empty.json",
-            "train-nan.json", "calibration.json", "doctor.json"]
+EVIDENCE = ["bench.json", "bench-odd.json", "bench-bare.json", "train.json", "train-fault.json",
+            "train-empty.json", "train-nan.json", "calibration.json", "doctor.json"]
 
 
 def places(value, path=()):

@@ -204,6 +204,16 @@ constexpr std::array kCodes = {
         "NQD1307", "the plan fits with little to spare",
         "The plan counts tensors. The device context, the allocator's fragmentation and library "
         "workspaces come on top, commonly 0.5 to 2 GB."},
+    CodeInfo{"NQD1401", "the engine cannot run this config yet",
+             "`nqd mesh-plan` plans more than `nqd train` runs: the engine runs a gpt model in "
+             "float32 with data parallelism. The message names the key to change."},
+    CodeInfo{
+        "NQD1402", "data and model do not fit together",
+        "The config has no data.path, or the token files hold values outside model.vocab. Prepare "
+        "data with `nqd data prepare` and set data.path; byte-level data needs model.vocab: 256."},
+    CodeInfo{"NQD1403", "the ranks of a host need more memory than it allows",
+             "The planned memory of all ranks on one host exceeds its memory, or the limit of its "
+             "cgroup. Use fewer ranks a host, a smaller micro-batch, or a smaller model."},
     // 2000: files and data
     CodeInfo{"NQD2001", "input file cannot be read",
              "The file is missing, a folder, or not readable by this user."},
@@ -234,16 +244,20 @@ constexpr std::array kCodes = {
         "NQD2008", "held-out share out of range",
         "--heldout-fraction is the share of bytes kept from training: more than 0, so that "
         "there is something to judge by, and less than 1, so that there is something to learn."},
+    CodeInfo{"NQD2010", "another run is using the output folder",
+             "A run locks its folder, so that two runs do not mix their metrics. Wait for it, or "
+             "give another --output-dir. The lock vanishes with the process that holds it."},
     CodeInfo{"NQD2040", "token outside the vocabulary",
              "A token or target of the batch is not below model.vocab, so it has no embedding row. "
              "The token file was prepared for a larger vocabulary than the model has."},
     CodeInfo{"NQD2041", "batch does not fit the model",
              "The model's buffers are laid out for micro_batch_size sequences of model.sequence "
              "tokens; every batch must have exactly that many tokens and targets."},
-    CodeInfo{"NQD2101", "evidence cannot be read",
-             "The file is truncated, no JSON, JSON of another program, an nqd document with a member "
-             "missing or of the wrong type, or one that a newer nqd wrote. The message names the "
-             "byte or the member. Give the file as nqd bench, train, calibrate or doctor wrote it."},
+    CodeInfo{
+        "NQD2101", "evidence cannot be read",
+        "The file is truncated, no JSON, JSON of another program, an nqd document with a member "
+        "missing or of the wrong type, or one that a newer nqd wrote. The message names the "
+        "byte or the member. Give the file as nqd bench, train, calibrate or doctor wrote it."},
     CodeInfo{"NQD2102", "no such algorithm for this collective",
              "Each collective has the algorithms that collectives/cost.h lists: ring or tree for "
              "all_reduce, one each for the others. `library` is MPI_Allreduce, so it needs the "
@@ -252,6 +266,10 @@ constexpr std::array kCodes = {
              "Input and output must hold the same whole number of elements, a shard must have "
              "the size of chunk_of(total, ranks, rank), a peer must be a rank of the group, and "
              "an average needs a floating type."},
+    CodeInfo{"NQD2104", "a bench sweep that cannot be run",
+             "The sizes, type, operator, algorithm or iterations given do not make a sweep: sizes "
+             "grow from --begin to --end by --factor or --step, and the smallest holds at least "
+             "one element."},
     CodeInfo{"NQD2201", "nothing to fit a curve to",
              "An alpha-beta curve needs measured times of at least two payload sizes."},
     CodeInfo{
@@ -302,6 +320,10 @@ constexpr std::array kCodes = {
     CodeInfo{"NQD4005", "ranks disagree about a message",
              "A message arrived with another length than its receiver expected: the ranks made "
              "different calls, or the same call with different counts or types."},
+    CodeInfo{"NQD4006", "loss or gradient is not finite",
+             "The update would have made every weight useless. The weights of the step before were "
+             "the last good ones: lower the learning rate, lengthen the warm-up, or look at the "
+             "data of that step."},
     CodeInfo{"NQD4010", "the MPI library reported an error",
              "A call into MPI failed. The message holds the library's own text."},
     CodeInfo{"NQD4040", "the matrix library refused a product",

@@ -8,7 +8,7 @@
 #include "engine/models/gpt.h"
 #include "engine/philox.h"
 
-using namespace nqd::engine;
+namespace nqd::engine {
 
 TEST_CASE("Philox4x32-10 gives Random123's known answers") {
   // kat_vectors of the Random123 distribution.
@@ -109,3 +109,5 @@ TEST_CASE("a tensor's values depend on seed and name alone, not on the rest of t
   small.initialize(9);
   CHECK(same(tensor(small, name), before));
 }
+
+}  // namespace nqd::engine

@@ -54,7 +54,7 @@ void gemm(Transpose a_op, Transpose b_op, std::int64_t m, std::int64_t n, std::i
   const dnnl_status_t status =
       dnnl_sgemm(onednn_op(a_op), onednn_op(b_op), m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
   if (status != dnnl_success) {
-    throw Error(ExitCode::kFault, "NQD4004",
+    throw Error(ExitCode::kFault, "NQD4040",
                 "oneDNN refused a matrix product of " + std::to_string(m) + " x " +
                     std::to_string(n) + " x " + std::to_string(k) + " (status " +
                     std::to_string(static_cast<int>(status)) + ")",

@@ -26,6 +26,7 @@
 #include "engine/optimizer/schedule.h"
 #include "engine/parallel/agree.h"
 #include "engine/parallel/ddp.h"
+#include "planner/memory.h"
 
 namespace nqd::engine {
 namespace {
@@ -383,6 +384,10 @@ void check_trainable(const planner::Config& config) {
     refuse("activation recomputation yet", plan_only + "set train.recompute: none");
   }
   if (config.train.ema) refuse("an EMA of the weights yet", plan_only + "set train.ema: false");
+  if (!planner::runs_on_cpu_engine(config)) {
+    refuse("a plan for cluster `" + config.cluster.preset + "`: its ranks are CPU cores here",
+           plan_only + "set cluster.preset: cpu-host");
+  }
   if (config.data.path.empty()) {
     throw Error(ExitCode::kUsage, "NQD1402", "the config has no data.path",
                 "run `nqd data prepare --output runs/data FILES` and set data.path: runs/data");

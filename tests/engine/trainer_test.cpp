@@ -221,6 +221,7 @@ TEST_CASE("what the engine cannot run is refused with its reason") {
         "NQD1401");
   CHECK(refusal([](planner::Config& c) { c.train.ema = true; }) == "NQD1401");
   CHECK(refusal([](planner::Config& c) { c.model.family = "state"; }) == "NQD1401");
+  CHECK(refusal([](planner::Config& c) { c.cluster.preset = "dgx-h100"; }) == "NQD1401");
   CHECK(refusal([](planner::Config& c) { c.data.path.clear(); }) == "NQD1402");
 }
 

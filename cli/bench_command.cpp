@@ -1,0 +1,296 @@
+// `nqd bench COLLECTIVE`: the verified sweep, on threads (--ranks N) or under mpirun.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+#include "base/units.h"
+#include "cli/bench_gemm.h"
+#include "cli/command.h"
+#include "collectives/bench/bench.h"
+#include "collectives/world.h"
+#include "engine/parallel/agree.h"
+#include "reports/evidence.h"
+
+namespace nqd::cli {
+namespace {
+
+using collectives::Algorithm;
+using collectives::BenchResult;
+using collectives::BenchRow;
+using collectives::Collective;
+using collectives::Communicator;
+
+struct Options {
+  collectives::BenchOptions bench;
+  std::string begin = "4K";
+  std::string end = "64M";
+  std::string step;
+  std::string dtype = "float32";
+  std::string op = "sum";
+  std::vector<std::string> algorithms;
+  int check = 1;
+  std::optional<int> ranks;
+  double deadline_s = 60;
+  bool json = false;
+  std::string output;
+};
+
+struct Subcommand {
+  Collective collective;
+  const char* description;
+};
+constexpr std::array kSubcommands = {
+    Subcommand{Collective::kAllReduce, "Every rank gets the reduction of all ranks' vectors"},
+    Subcommand{Collective::kAllGather, "Every rank gets all ranks' shards"},
+    Subcommand{Collective::kReduceScatter, "Every rank gets its shard of the reduction"},
+    Subcommand{Collective::kBroadcast, "Every rank gets rank 0's vector"},
+};
+
+template <typename T>
+T parsed(const std::optional<T>& value, const std::string& flag, const std::string& text,
+         const std::string& allowed) {
+  if (value) return *value;
+  throw Error(ExitCode::kUsage, "NQD2104", flag + " does not know `" + text + "`",
+              "use " + allowed);
+}
+
+std::uint64_t parsed_size(const std::string& flag, const std::string& text) {
+  return parsed(parse_bytes(text), flag, text, "a size such as 4096, 4K, 64M or 1G");
+}
+
+// `all` is what this backend and type can run of the three.
+std::vector<Algorithm> parsed_algorithms(const Options& options, bool under_mpi) {
+  std::vector<Algorithm> algorithms;
+  for (const std::string& text : options.algorithms) {
+    if (text != "all") {
+      algorithms.push_back(parsed(collectives::parse_algorithm(text), "--algorithm", text,
+                                  "ring, tree, library or all"));
+      continue;
+    }
+    algorithms = {Algorithm::kRing, Algorithm::kTree};
+    if (under_mpi && options.bench.dtype != DType::kBFloat16) {
+      algorithms.push_back(Algorithm::kLibrary);
+    }
+    return algorithms;
+  }
+  return algorithms.empty() ? std::vector{Algorithm::kAuto} : algorithms;
+}
+
+collectives::BenchOptions parsed_options(const Options& options, bool under_mpi) {
+  Options parsing = options;
+  collectives::BenchOptions& bench = parsing.bench;
+  bench.begin_bytes = parsed_size("--begin", options.begin);
+  bench.end_bytes = parsed_size("--end", options.end);
+  if (!options.step.empty()) bench.step_bytes = parsed_size("--step", options.step);
+  bench.dtype = parsed(parse_dtype(options.dtype), "--dtype", options.dtype,
+                       "float32, float64, bfloat16, int32, int64 or uint8");
+  bench.op = parsed(collectives::parse_reduce_op(options.op), "--op", options.op,
+                    "sum, avg, min, max or prod");
+  bench.check = options.check != 0;
+  bench.algorithms = parsed_algorithms(parsing, under_mpi);
+  return bench;
+}
+
+// The table, in the columns that readers of nccl-tests know.
+class Table {
+ public:
+  void header(const Communicator& world, const collectives::BenchOptions& options) {
+    std::printf("# nqd bench %s, %d ranks (%s), %s\n", text(name(options.collective)).c_str(),
+                world.size(), text(world.backend()).c_str(),
+                options.in_place ? "in place" : "out of place");
+    std::printf(
+        "# warm-up %d, iterations %d; a sample is the maximum over ranks; time and\n"
+        "# bandwidths are of the median, 1 GB/s = 10^9 bytes/s\n",
+        options.warmup, options.iterations);
+    std::printf("# %12s %12s %9s %6s %9s %10s %10s %8s %8s %7s\n", "size", "count", "type", "redop",
+                "algorithm", "time", "p95", "algbw", "busbw", "#wrong");
+    std::printf("# %12s %12s %9s %6s %9s %10s %10s %8s %8s %7s\n", "(B)", "(elements)", "", "", "",
+                "(us)", "(us)", "(GB/s)", "(GB/s)", "");
+    std::fflush(stdout);
+  }
+
+  void row(const BenchRow& row, std::size_t element_bytes) {
+    std::printf("  %12llu %12llu %9s %6s %9s %10.2f %10.2f %8.3f %8.3f %7s\n",
+                static_cast<unsigned long long>(row.effective_bytes),
+                static_cast<unsigned long long>(row.effective_bytes / element_bytes),
+                row.dtype.c_str(), row.op.c_str(), row.algorithm.c_str(), row.p50_s * 1e6,
+                row.p95_s * 1e6, row.algbw_gbps, row.busbw_gbps,
+                row.checked ? std::to_string(row.wrong).c_str() : "N/A");
+    std::fflush(stdout);
+  }
+
+  void footer(const BenchResult& result) {
+    const auto counted =
+        std::count_if(result.rows.begin(), result.rows.end(),
+                      [](const BenchRow& row) { return row.bytes_sent_per_rank > 0; });
+    std::printf("# bytes sent were counted in %d of %d rows (library traffic cannot be)\n",
+                static_cast<int>(counted), static_cast<int>(result.rows.size()));
+    for (const collectives::Verdict& verdict : result.verdicts) {
+      std::printf("# %s [%s, %s]: %s\n#   %s\n#   next: %s\n", verdict.severity.c_str(),
+                  verdict.code.c_str(), verdict.confidence.c_str(), verdict.evidence.c_str(),
+                  verdict.cause.c_str(), verdict.next_step.c_str());
+    }
+  }
+
+ private:
+  static std::string text(std::string_view view) { return std::string(view); }
+};
+
+// Collective. Who took part.
+std::vector<engine::RankIdentity> gather_ranks(Communicator& world, const std::string& launcher) {
+  const auto size = static_cast<std::size_t>(world.size());
+  const std::int64_t pid = ::getpid();
+  std::vector<std::int64_t> pids(size);
+  world.all_gather(std::as_bytes(std::span(&pid, 1)), std::as_writable_bytes(std::span(pids)),
+                   DType::kInt64);
+  std::vector<engine::RankIdentity> ranks(size);
+  for (std::size_t rank = 0; rank < size; ++rank) {
+    ranks[rank].rank = static_cast<int>(rank);
+    ranks[rank].host = world.host(static_cast<int>(rank));
+    ranks[rank].pid = pids[rank];
+    ranks[rank].launcher = launcher;
+  }
+  return ranks;
+}
+
+// One rank's part. Returns the exit code, the same on all.
+int run_rank(Communicator& world, const Options& options, const collectives::BenchOptions& bench,
+             const Context& context, const std::string& launcher) {
+  const bool speaker = world.rank() == 0;
+  std::optional<AtomicFile> output;
+  engine::attempt_together(world, [&] {
+    if (speaker && !options.output.empty()) output.emplace(options.output);
+  });
+  reports::Envelope envelope = reports::begin_envelope("bench", context.argv);
+  const bool table_wanted = speaker && !options.json;
+  Table table;
+  bool started = false;
+  const BenchResult result = run_bench(world, bench, [&](const BenchRow& row) {
+    if (!table_wanted) return;
+    if (!std::exchange(started, true)) table.header(world, bench);
+    table.row(row, size_bytes(bench.dtype));
+  });
+  envelope.world_size_asked = options.ranks.value_or(world.size());
+  envelope.world_size_actual = world.size();
+  envelope.backend = world.backend();
+  envelope.ranks = gather_ranks(world, launcher);
+  envelope.ended_at = reports::now_utc();
+  engine::attempt_together(world, [&] {
+    if (!speaker) return;
+    const std::string document = reports::bench_json(envelope, result);
+    if (output) {
+      output->write(document);
+      output->commit();
+    }
+    if (options.json) std::cout << document;
+  });
+  if (table_wanted) table.footer(result);
+  const bool failed =
+      std::any_of(result.verdicts.begin(), result.verdicts.end(),
+                  [](const collectives::Verdict& verdict) { return verdict.severity == "error"; });
+  return static_cast<int>(failed ? ExitCode::kNo : ExitCode::kOk);
+}
+
+int run(const Options& options, const Context& context) {
+  const collectives::LaunchIdentity identity = collectives::read_launch_identity();
+  const bool under_mpi = identity.launcher != "none";
+  collectives::BenchOptions bench;
+  try {
+    bench = parsed_options(options, under_mpi);
+    sweep_sizes(bench);
+  } catch (Error& error) {
+    error.set_quiet(identity.rank != 0);
+    throw;
+  }
+  collectives::WorldOptions world;
+  world.ranks = options.ranks;
+  world.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(options.deadline_s * 1e3));
+  std::atomic<int> code = 0;
+  collectives::run_world(world, [&](Communicator& comm) {
+    code = run_rank(comm, options, bench, context, identity.launcher);
+  });
+  return code;
+}
+
+void add_sweep_flags(CLI::App& command, Options& options) {
+  command.add_option("-b,--begin", options.begin, "smallest size: 4096, 4K, 64M (binary units)")
+      ->capture_default_str();
+  command.add_option("-e,--end", options.end, "largest size")->capture_default_str();
+  command.add_option("-f,--factor", options.bench.factor, "next size = size x factor")
+      ->capture_default_str();
+  command.add_option("-i,--step", options.step, "next size = size + step, instead of --factor");
+  command.add_option("-n,--iterations", options.bench.iterations, "timed calls a size")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  command.add_option("-w,--warmup", options.bench.warmup, "calls before the timed ones")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
+  command.add_option("-c,--check", options.check, "verify the result of every size: 1 or 0")
+      ->check(CLI::Range(0, 1))
+      ->capture_default_str();
+  command
+      .add_option("-d,--dtype", options.dtype, "float32, float64, bfloat16, int32, int64 or uint8")
+      ->capture_default_str();
+}
+
+void add_run_flags(CLI::App& command, Options& options) {
+  command
+      .add_option("--ranks", options.ranks,
+                  "ranks asked for: threads without a launcher, checked against mpirun's")
+      ->check(CLI::Range(1, 1024));
+  command
+      .add_option("--deadline", options.deadline_s,
+                  "seconds that a rank waits for another before it names it")
+      ->check(CLI::Range(0.1, 86400.0))
+      ->capture_default_str();
+  command.add_flag("--json", options.json, "print the evidence document on stdout, no table");
+  command.add_option("--output", options.output, "write the evidence document to this file");
+}
+
+void add_collective(CLI::App& bench, Context& context, const Subcommand& subcommand) {
+  auto options = std::make_shared<Options>();
+  options->bench.collective = subcommand.collective;
+  CLI::App* command = bench.add_subcommand(std::string(collectives::name(subcommand.collective)),
+                                           subcommand.description);
+  add_sweep_flags(*command, *options);
+  const bool reduces = subcommand.collective == Collective::kAllReduce ||
+                       subcommand.collective == Collective::kReduceScatter;
+  if (reduces) {
+    command->add_option("-o,--op", options->op, "sum, avg, min, max or prod")
+        ->capture_default_str();
+  }
+  if (subcommand.collective == Collective::kAllReduce) {
+    command
+        ->add_option("--algorithm", options->algorithms,
+                     "ring (default), tree, library (MPI_Allreduce) or all; commas between several")
+        ->delimiter(',');
+  }
+  if (subcommand.collective != Collective::kBroadcast) {
+    command->add_flag("--in-place", options->bench.in_place, "input and output share memory");
+  }
+  add_run_flags(*command, *options);
+  command->callback([options, &context] { context.exit_code = run(*options, context); });
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app, Context& context) {
+  CLI::App* bench = app.add_subcommand(
+      "bench", "Verified measurements of collectives (under mpirun or on threads) and of compute");
+  bench->require_subcommand(1);
+  for (const Subcommand& subcommand : kSubcommands) add_collective(*bench, context, subcommand);
+  add_bench_gemm(*bench, context);
+}
+
+}  // namespace nqd::cli

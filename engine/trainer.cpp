@@ -22,8 +22,8 @@
 #include "engine/batches.h"
 #include "engine/gemm/gemm.h"
 #include "engine/models/gpt.h"
-#include "engine/optimizer/adamw.h"
 #include "engine/optimizer/schedule.h"
+#include "engine/optimizer/update.h"
 #include "engine/parallel/agree.h"
 #include "engine/parallel/ddp.h"
 #include "planner/memory.h"
@@ -185,7 +185,9 @@ class Trainer {
     record.lr = learning_rate(train.optimizer, train.steps, step);
     record.exposed_communication_s = exposed_s;
     refuse_non_finite(record);
-    update(step, record);
+    const std::size_t count = model_->weights().size();
+    update_parameters(*model_, {moment1_.as<float>(), count}, {moment2_.as<float>(), count},
+                      train.optimizer, step, record.lr, record.grad_norm);
     record.step_s = seconds_since(start);
     result_.steps.push_back(record);
     if (world_.rank() == 0 && options_.on_step) options_.on_step(record);
@@ -202,27 +204,6 @@ class Trainer {
                 "lower train.optimizer.learning_rate, lengthen warmup_steps, or set grad_clip");
     error.set_quiet(world_.rank() != 0);
     throw error;
-  }
-
-  void update(std::int64_t step, const StepRecord& record) {
-    const planner::OptimizerSpec& spec = config_.train.optimizer;
-    AdamwOptions options;
-    options.lr = static_cast<float>(record.lr);
-    options.beta1 = static_cast<float>(spec.beta1);
-    options.beta2 = static_cast<float>(spec.beta2);
-    options.epsilon = static_cast<float>(spec.epsilon);
-    options.gradient_scale = static_cast<float>(clip_factor(record.grad_norm, spec.grad_clip));
-    const std::size_t count = model_->weights().size();
-    const std::span<float> m(moment1_.as<float>(), count);
-    const std::span<float> v(moment2_.as<float>(), count);
-    for (const ParameterView& view : model_->parameter_views()) {
-      options.weight_decay = view.spec.decay ? static_cast<float>(spec.weight_decay) : 0.0F;
-      const auto offset = static_cast<std::size_t>(view.offset);
-      const auto elements = static_cast<std::size_t>(view.spec.elements());
-      adamw_step(model_->weights().subspan(offset, elements),
-                 model_->gradients().subspan(offset, elements), m.subspan(offset, elements),
-                 v.subspan(offset, elements), step, options);
-    }
   }
 
   // The first eval_batches micro-batches of held-out text, each sample once, shared by the ranks.

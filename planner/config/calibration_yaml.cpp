@@ -71,6 +71,7 @@ class CalibrationReader {
       return;
     }
     std::vector<std::string_view> names;
+    names.reserve(keys.size());
     for (const Key& key : keys) names.push_back(key.name);
     std::vector<std::string_view> absent = required;
     for (const YamlEntry& entry : node.entries) {

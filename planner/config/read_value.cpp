@@ -100,19 +100,18 @@ class ValueReader {
       return value;
     }
     const std::optional<double> number = parse_number(node.text);
-    if (!number) {
-      fail_type(node);
-    } else if (!std::isfinite(*number)) {
+    const bool whole = number && *number == std::floor(*number);
+    if (number && !std::isfinite(*number)) {
       fail_not_finite(node);
-    } else if (*number == std::floor(*number) && field_.range.contains(*number)) {
+    } else if (!whole) {
+      fail_type(node);
+    } else if (field_.range.contains(*number)) {
       fail("NQD1023", node,
            std::string(field_.path) + " is an integer, but " + node.text +
                " is a floating-point number in YAML",
            "write `" + std::string(leaf_of(field_.path)) + ": " + number_text(*number) + "`");
-    } else if (*number == std::floor(*number)) {
-      check_range(node, *number);
     } else {
-      fail_type(node);
+      check_range(node, *number);
     }
     return std::nullopt;
   }

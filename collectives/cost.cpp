@@ -16,29 +16,6 @@ namespace {
               "use ring or tree for all_reduce, and auto for every other collective");
 }
 
-// What kAuto stands for, and a refusal of the pairs that do not exist. barrier and send_recv have
-// one algorithm each, reached by kAuto alone.
-Algorithm resolve(Collective collective, Algorithm algorithm) {
-  switch (collective) {
-    case Collective::kAllReduce:
-      if (algorithm == Algorithm::kAuto) return Algorithm::kRing;
-      if (algorithm == Algorithm::kRing || algorithm == Algorithm::kTree) return algorithm;
-      break;
-    case Collective::kAllGather:
-    case Collective::kReduceScatter:
-      if (algorithm == Algorithm::kAuto || algorithm == Algorithm::kRing) return Algorithm::kRing;
-      break;
-    case Collective::kBroadcast:
-      if (algorithm == Algorithm::kAuto || algorithm == Algorithm::kTree) return Algorithm::kTree;
-      break;
-    case Collective::kBarrier:
-    case Collective::kSendRecv:
-      if (algorithm == Algorithm::kAuto) return Algorithm::kAuto;
-      break;
-  }
-  throw_no_algorithm(collective, algorithm);
-}
-
 std::uint64_t ceil_log2(std::size_t n) { return n <= 1 ? 0 : std::bit_width(n - 1); }
 
 // Children of `rank` in the binomial tree of root 0: rank + 2^k for each 2^k below rank's lowest
@@ -68,6 +45,27 @@ RankTraffic tree_traffic(std::uint64_t messages, std::uint64_t bytes) {
 }
 
 }  // namespace
+
+Algorithm resolve(Collective collective, Algorithm algorithm) {
+  switch (collective) {
+    case Collective::kAllReduce:
+      if (algorithm == Algorithm::kAuto) return Algorithm::kRing;
+      if (algorithm == Algorithm::kRing || algorithm == Algorithm::kTree) return algorithm;
+      break;
+    case Collective::kAllGather:
+    case Collective::kReduceScatter:
+      if (algorithm == Algorithm::kAuto || algorithm == Algorithm::kRing) return Algorithm::kRing;
+      break;
+    case Collective::kBroadcast:
+      if (algorithm == Algorithm::kAuto || algorithm == Algorithm::kTree) return Algorithm::kTree;
+      break;
+    case Collective::kBarrier:
+    case Collective::kSendRecv:
+      if (algorithm == Algorithm::kAuto) return Algorithm::kAuto;
+      break;
+  }
+  throw_no_algorithm(collective, algorithm);
+}
 
 RankTraffic rank_traffic(Collective collective, Algorithm algorithm, std::size_t ranks,
                          std::size_t rank, std::size_t count, std::size_t element_bytes) {

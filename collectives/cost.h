@@ -15,6 +15,11 @@ struct RankTraffic {
   std::uint64_t bytes_sent = 0;  // payload bytes sent by this rank
 };
 
+// The algorithm that runs: kAuto resolved, others as they are (kAuto stays for barrier and
+// send_recv, which have one algorithm each). Throws Error (kUsage, NQD2102) for a pair that has no
+// algorithm.
+Algorithm resolve(Collective collective, Algorithm algorithm);
+
 // What `rank` of `ranks` sends in one call. `count` elements of `element_bytes` is the full vector:
 // the all_reduce/broadcast vector, the gathered all_gather output, the reduce_scatter input.
 // Messages of zero elements are not sent and not counted. Tree algorithms use root 0. kAuto is ring

@@ -1,6 +1,7 @@
 // Where a rank is in its communication, and what is known about a failure of the world.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -36,15 +37,21 @@ inline constexpr double kSilentAfter_s = 1.0;
 
 // A failure of the world as every survivor reports it.
 struct Fault {
-  enum class Kind : std::uint32_t { kPeerLost, kTimeout };
+  // kPeerFailed: the rank itself reported its error, and its process lives on for a moment.
+  enum class Kind : std::uint32_t { kPeerLost, kPeerFailed, kTimeout };
   Kind kind = Kind::kPeerLost;
   std::vector<int> ranks;  // world ranks at fault, most suspect first
   std::string host;        // of ranks.front()
   std::string message;
 
-  // Throws PeerLostError or TimeoutError.
+  // Throws TimeoutError for kTimeout, else PeerLostError.
   [[noreturn]] void raise() const;
 };
+
+// For so long after a kPeerFailed fault a wait goes on: a rank that throws after a collective in
+// which all ranks agreed to stop must not turn that agreement into a lost peer for those that are
+// still receiving it.
+inline constexpr std::chrono::milliseconds kSettle{100};
 
 // The fault of a wait of `waited_s` in `mine` whose direct peers (world ranks) were `pending`.
 // `group` is every other rank of the group. Ranks whose heartbeat stands still come first, then

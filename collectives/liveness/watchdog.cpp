@@ -73,6 +73,12 @@ bool Watchdog::faulted() {
   return true;
 }
 
+bool Watchdog::must_stop_waiting() {
+  if (!faulted()) return false;
+  const std::lock_guard lock(mutex_);
+  return fault_->kind != Fault::Kind::kPeerFailed || Clock::now() - fault_time_ >= kSettle;
+}
+
 void Watchdog::raise() const {
   std::unique_lock lock(mutex_);
   const Fault fault = *fault_;

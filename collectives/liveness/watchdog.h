@@ -45,6 +45,8 @@ class Watchdog {
 
   // Whether the world has failed. Cheap: a wait asks at every poll.
   bool faulted();
+  // Whether a wait must give up: faulted, and for long enough (stage.h, kSettle).
+  bool must_stop_waiting();
   // Throws the fault. Only when faulted().
   [[noreturn]] void raise() const;
   // Makes `fault` the world's, unless there is one already; then raise() throws that one.

@@ -1,5 +1,6 @@
 #include "collectives/local/local.h"
 
+#include <array>
 #include <exception>
 #include <memory>
 #include <numeric>
@@ -14,28 +15,30 @@
 namespace nqd::collectives::local {
 namespace {
 
-// The first body that failed by itself; errors that its failure caused in others do not count.
+// The error to report for the whole world: a body's own failure before the errors that it caused in
+// others, and the copy that wants to be printed before quiet ones; among equals the first.
 class FirstFailure {
  public:
-  void record(std::exception_ptr error, bool is_cause) {
+  enum Rank { kCause, kQuietCopy, kConsequence, kRanks };
+
+  void record(std::exception_ptr error, Rank rank) {
     const std::lock_guard lock(mutex_);
-    std::exception_ptr& slot = is_cause ? cause_ : consequence_;
-    if (!slot) slot = std::move(error);
+    if (!errors_[rank]) errors_[rank] = std::move(error);
   }
   void rethrow() const {
-    if (cause_) std::rethrow_exception(cause_);
-    if (consequence_) std::rethrow_exception(consequence_);
+    for (const std::exception_ptr& error : errors_) {
+      if (error) std::rethrow_exception(error);
+    }
   }
 
  private:
   std::mutex mutex_;
-  std::exception_ptr cause_;
-  std::exception_ptr consequence_;
+  std::array<std::exception_ptr, kRanks> errors_;
 };
 
 void fail_world(LocalWorld& world, int rank, const std::string& message) {
   const std::lock_guard lock(world.mutex);
-  world.fail({Fault::Kind::kPeerLost,
+  world.fail({Fault::Kind::kPeerFailed,
               {rank},
               world.host(),
               "rank " + std::to_string(rank) + " (host " + world.host() + ") failed: " + message});
@@ -50,17 +53,19 @@ void run_rank(const std::shared_ptr<LocalGroup>& group, int rank, const WorldOpt
     transport->set_deadline(options.deadline);
     PointToPointCommunicator communicator(std::move(transport));
     body(communicator);
-  } catch (const PeerLostError& error) {
-    failure.record(std::current_exception(), false);
-    fail_world(world, rank, error.what());
-  } catch (const TimeoutError& error) {
-    failure.record(std::current_exception(), false);
+  } catch (const Error& error) {
+    // By code, so that a copy of a peer's error counts as what it was.
+    const bool caused = error.code() == "NQD4001" || error.code() == "NQD4002";
+    const auto kind = caused          ? FirstFailure::kConsequence
+                      : error.quiet() ? FirstFailure::kQuietCopy
+                                      : FirstFailure::kCause;
+    failure.record(std::current_exception(), kind);
     fail_world(world, rank, error.what());
   } catch (const std::exception& error) {
-    failure.record(std::current_exception(), true);
+    failure.record(std::current_exception(), FirstFailure::kCause);
     fail_world(world, rank, error.what());
   } catch (...) {
-    failure.record(std::current_exception(), true);
+    failure.record(std::current_exception(), FirstFailure::kCause);
     fail_world(world, rank, "an exception without a message");
   }
   const std::lock_guard lock(world.mutex);

@@ -40,11 +40,13 @@ void LocalTransport::do_wait() {
   std::unique_lock lock(world_->mutex);
   try {
     for (;;) {
-      take_arrivals(lock);
+      while (take_arrivals(lock)) {
+      }
       if (complete()) break;
       check_progress(start);
-      if (world_->fault()) world_->fault()->raise();
-      group_->changed[static_cast<std::size_t>(rank_)].wait_until(lock, start + deadline());
+      const auto stop = world_->stop_time().value_or(start + deadline());
+      if (world_->fault() && std::chrono::steady_clock::now() >= stop) world_->fault()->raise();
+      group_->changed[static_cast<std::size_t>(rank_)].wait_until(lock, stop);
     }
   } catch (...) {
     withdraw(lock);
@@ -54,7 +56,8 @@ void LocalTransport::do_wait() {
   receives_.clear();
 }
 
-void LocalTransport::take_arrivals(std::unique_lock<std::mutex>& lock) {
+bool LocalTransport::take_arrivals(std::unique_lock<std::mutex>& lock) {
+  bool copied = false;
   for (Receive& receive : receives_) {
     if (receive.done) continue;
     auto& box = group_->box(receive.from, rank_);
@@ -65,7 +68,9 @@ void LocalTransport::take_arrivals(std::unique_lock<std::mutex>& lock) {
     Message& message = **found;
     box.erase(found);
     copy_message(lock, message, receive);
+    copied = true;
   }
+  return copied;
 }
 
 void LocalTransport::copy_message(std::unique_lock<std::mutex>& lock, Message& message,

@@ -41,8 +41,9 @@ class LocalTransport final : public Transport {
   void do_receive(std::span<std::byte> data, int from, int tag) override;
   void do_wait() override;
 
-  // Copies every message that has arrived, releasing the lock for the copies.
-  void take_arrivals(std::unique_lock<std::mutex>& lock);
+  // Copies the messages that have arrived, releasing the lock for each copy. True when it did:
+  // others may have arrived in the meantime, whose wake-up was not heard.
+  bool take_arrivals(std::unique_lock<std::mutex>& lock);
   void copy_message(std::unique_lock<std::mutex>& lock, Message& message, Receive& receive);
   bool complete() const;
   std::vector<int> pending_peers() const;  // world ranks

@@ -21,6 +21,8 @@ LocalWorld::LocalWorld(int ranks) : host_(read_host_info().hostname), ranks_(ind
 
 void LocalWorld::fail(Fault fault) {
   if (fault_) return;
+  stop_time_ = std::chrono::steady_clock::now();
+  if (fault.kind == Fault::Kind::kPeerFailed) *stop_time_ += kSettle;
   fault_ = std::move(fault);
   wake_all();
 }

@@ -59,6 +59,8 @@ class LocalWorld : public std::enable_shared_from_this<LocalWorld> {
   const std::optional<Fault>& fault() const { return fault_; }
   // Keeps the first fault and wakes every waiting rank.
   void fail(Fault fault);
+  // When waits must give up because of the fault (stage.h, kSettle); none without a fault.
+  std::optional<std::chrono::steady_clock::time_point> stop_time() const { return stop_time_; }
   void publish(int world_rank, const Stage& stage) { ranks_[index(world_rank)].stage = stage; }
   // The rank's body has returned.
   void end(int world_rank);
@@ -86,6 +88,7 @@ class LocalWorld : public std::enable_shared_from_this<LocalWorld> {
   std::string host_;
   std::vector<RankState> ranks_;
   std::optional<Fault> fault_;
+  std::optional<std::chrono::steady_clock::time_point> stop_time_;
   std::vector<LocalGroup*> groups_;
   // By parent, call and first member.
   std::map<std::tuple<const LocalGroup*, int, int>, Forming> forming_;

@@ -139,7 +139,7 @@ class Session {
   void fail(const std::string& message) {
     const int rank = watchdog_->own_world_rank();
     const std::string& host = watchdog_->host(rank);
-    watchdog_->fail({Fault::Kind::kPeerLost,
+    watchdog_->fail({Fault::Kind::kPeerFailed,
                      {rank},
                      host,
                      "rank " + std::to_string(rank) + " (host " + host + ") failed: " + message});

@@ -98,7 +98,7 @@ void MpiTransport::do_wait() {
     if (backoff.waited() > deadline()) {
       watchdog_.fail_timeout(stage(), backoff.waited().count(), world_ranks_, pending_peers());
     }
-    if (watchdog_.faulted()) {
+    if (watchdog_.must_stop_waiting()) {
       abandon();
       watchdog_.raise();
     }

@@ -1,0 +1,193 @@
+#include "collectives/bench/bench.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "collectives/bench/operation.h"
+#include "collectives/bench/verdicts.h"
+#include "collectives/cost.h"
+
+namespace nqd::collectives {
+namespace {
+
+std::string transport_name(const Communicator& world) {
+  return world.backend() == "local" ? "threads" : std::string(world.backend());
+}
+
+// Runs the rows of one sweep.
+class Sweep {
+ public:
+  Sweep(Communicator& world, const BenchOptions& options)
+      : world_(world),
+        options_(options),
+        operation_(world, options, effective(options.end_bytes)) {}
+
+  BenchRow measure(std::uint64_t requested_bytes, Algorithm algorithm);
+  // Whether some rank's counted traffic differed from cost.h in the last row.
+  bool miscounted() const { return miscounted_; }
+
+ private:
+  std::size_t effective(std::uint64_t requested_bytes) const {
+    const std::size_t element = size_bytes(options_.dtype);
+    return requested_bytes / element * element;
+  }
+  void verify(Algorithm algorithm, BenchRow& row);
+  void count(Algorithm algorithm, BenchRow& row);
+  void time(Algorithm algorithm, BenchRow& row);
+  void summarize(BenchRow& row) const;
+  // Collective. Every rank gets the reduction.
+  std::uint64_t over_ranks(std::uint64_t value, ReduceOp op);
+
+  Communicator& world_;
+  const BenchOptions& options_;
+  Operation operation_;
+  bool miscounted_ = false;
+};
+
+std::uint64_t Sweep::over_ranks(std::uint64_t value, ReduceOp op) {
+  auto number = static_cast<std::int64_t>(value);
+  const auto bytes = std::as_writable_bytes(std::span(&number, 1));
+  world_.all_reduce(bytes, bytes, DType::kInt64, op);
+  return static_cast<std::uint64_t>(number);
+}
+
+BenchRow Sweep::measure(std::uint64_t requested_bytes, Algorithm algorithm) {
+  BenchRow row;
+  row.collective = name(options_.collective);
+  row.backend = world_.backend();
+  row.transport = transport_name(world_);
+  row.algorithm = name(algorithm);
+  row.in_place = options_.in_place || options_.collective == Collective::kBroadcast;
+  row.dtype = name(options_.dtype);
+  row.op = name(options_.op);
+  row.requested_bytes = requested_bytes;
+  row.effective_bytes = effective(requested_bytes);
+  row.ranks = world_.size();
+  operation_.resize(row.effective_bytes);
+  verify(algorithm, row);
+  time(algorithm, row);
+  summarize(row);
+  return row;
+}
+
+void Sweep::verify(Algorithm algorithm, BenchRow& row) {
+  operation_.fill();
+  world_.reset_traffic();
+  operation_.call(algorithm);
+  count(algorithm, row);
+  row.checked = options_.check;
+  if (options_.check) row.wrong = over_ranks(operation_.count_wrong(), ReduceOp::kSum);
+}
+
+void Sweep::count(Algorithm algorithm, BenchRow& row) {
+  const TrafficCount counted = world_.traffic().at({world_.group(), options_.collective});
+  miscounted_ = false;
+  if (algorithm == Algorithm::kLibrary) return;
+  const auto ranks = static_cast<std::size_t>(world_.size());
+  const std::size_t elements = row.effective_bytes / size_bytes(options_.dtype);
+  const RankTraffic predicted =
+      rank_traffic(options_.collective, algorithm, ranks, static_cast<std::size_t>(world_.rank()),
+                   elements, size_bytes(options_.dtype));
+  const bool differs =
+      counted.bytes_sent != predicted.bytes_sent || counted.messages != predicted.messages;
+  row.bytes_sent_per_rank = over_ranks(counted.bytes_sent, ReduceOp::kMax);
+  row.predicted_bytes_per_rank =
+      max_traffic(options_.collective, algorithm, ranks, elements, size_bytes(options_.dtype))
+          .bytes_sent;
+  miscounted_ = over_ranks(differs ? 1 : 0, ReduceOp::kMax) != 0;
+}
+
+void Sweep::time(Algorithm algorithm, BenchRow& row) {
+  using Clock = std::chrono::steady_clock;
+  for (int i = 0; i < options_.warmup; ++i) operation_.call(algorithm);
+  row.samples_s.resize(static_cast<std::size_t>(options_.iterations));
+  for (double& sample : row.samples_s) {
+    world_.barrier();
+    const auto start = Clock::now();
+    operation_.call(algorithm);
+    sample = std::chrono::duration<double>(Clock::now() - start).count();
+  }
+  const auto samples = std::as_writable_bytes(std::span(row.samples_s));
+  world_.all_reduce(samples, samples, DType::kFloat64, ReduceOp::kMax);
+}
+
+void Sweep::summarize(BenchRow& row) const {
+  row.min_s = percentile(row.samples_s, 0);
+  row.p50_s = percentile(row.samples_s, 0.5);
+  row.p95_s = percentile(row.samples_s, 0.95);
+  row.p99_s = percentile(row.samples_s, 0.99);
+  row.max_s = percentile(row.samples_s, 1);
+  row.algbw_gbps = static_cast<double>(row.effective_bytes) / row.p50_s / 1e9;
+  row.busbw_gbps =
+      row.algbw_gbps * bus_factor(options_.collective, static_cast<std::size_t>(row.ranks));
+}
+
+void check_options(const Communicator& world, const BenchOptions& options) {
+  if (world.size() == 1) {
+    throw Error(ExitCode::kNo, "NQD3005",
+                "a collective of one rank moves no data, so there is nothing to measure: this "
+                "process was launched as a singleton",
+                "start it with `mpirun -n 2 nqd bench ...`, or pass --ranks 2 for threads");
+  }
+  if (options.begin_bytes < size_bytes(options.dtype)) {
+    throw Error(ExitCode::kUsage, "NQD2104",
+                std::to_string(options.begin_bytes) + " bytes hold no whole " +
+                    std::string(name(options.dtype)),
+                "give --begin at least " + std::to_string(size_bytes(options.dtype)));
+  }
+  if (options.iterations < 1 || options.warmup < 0 || options.algorithms.empty()) {
+    throw Error(ExitCode::kUsage, "NQD2104",
+                "a sweep needs an algorithm, one or more iterations and no negative warm-up",
+                "give --iterations 1 or more");
+  }
+}
+
+// The algorithms that will run, named as what they are.
+std::vector<Algorithm> resolve_all(const BenchOptions& options) {
+  std::vector<Algorithm> algorithms;
+  for (const Algorithm algorithm : options.algorithms) {
+    const bool library =
+        algorithm == Algorithm::kLibrary && options.collective == Collective::kAllReduce;
+    algorithms.push_back(library ? algorithm : resolve(options.collective, algorithm));
+  }
+  return algorithms;
+}
+
+BenchResult sweep(Communicator& world, const BenchOptions& options,
+                  const std::function<void(const BenchRow&)>& on_row) {
+  check_options(world, options);
+  const std::vector<std::uint64_t> sizes = sweep_sizes(options);
+  BenchResult result;
+  result.options = options;
+  result.options.algorithms = resolve_all(options);
+  const std::vector<HostShare> hosts = host_shares(world);
+  Sweep rows(world, result.options);
+  std::vector<std::size_t> miscounted;
+  for (const Algorithm algorithm : result.options.algorithms) {
+    for (const std::uint64_t size : sizes) {
+      result.rows.push_back(rows.measure(size, algorithm));
+      if (rows.miscounted()) miscounted.push_back(result.rows.size() - 1);
+      if (on_row && world.rank() == 0) on_row(result.rows.back());
+    }
+  }
+  world.reset_traffic();
+  result.verdicts = judge(result.rows, miscounted, hosts);
+  return result;
+}
+
+}  // namespace
+
+BenchResult run_bench(Communicator& world, const BenchOptions& options,
+                      const std::function<void(const BenchRow&)>& on_row) {
+  try {
+    return sweep(world, options, on_row);
+  } catch (Error& error) {
+    // What is wrong with the options is wrong on every rank: one says so.
+    const bool shared = error.exit_code() == ExitCode::kUsage || error.exit_code() == ExitCode::kNo;
+    if (shared && world.rank() != 0) error.set_quiet(true);
+    throw;
+  }
+}
+
+}  // namespace nqd::collectives

@@ -1,0 +1,83 @@
+#include "collectives/bench/operation.h"
+
+namespace nqd::collectives {
+
+Operation::Operation(Communicator& world, const BenchOptions& options, std::size_t max_bytes)
+    : world_(world),
+      collective_(options.collective),
+      type_(options.dtype),
+      op_(options.op),
+      in_place_(options.in_place || options.collective == Collective::kBroadcast),
+      pattern_(options.dtype, options.op, static_cast<std::size_t>(world.size())),
+      full_(max_bytes) {
+  if (!in_place_) second_.resize(max_bytes);
+}
+
+Operation::Part Operation::part(std::size_t rank) const {
+  const Chunk chunk =
+      chunk_of(bytes_ / size_bytes(type_), static_cast<std::size_t>(world_.size()), rank);
+  return {chunk.begin, chunk.count * size_bytes(type_)};
+}
+
+Operation::Part Operation::in_part() const {
+  if (collective_ != Collective::kAllGather) return {0, bytes_};
+  return part(static_cast<std::size_t>(world_.rank()));
+}
+
+Operation::Part Operation::out_part() const {
+  if (collective_ != Collective::kReduceScatter) return {0, bytes_};
+  return part(static_cast<std::size_t>(world_.rank()));
+}
+
+std::span<std::byte> Operation::in() {
+  return std::span(full_).subspan(in_part().first * size_bytes(type_), in_part().bytes);
+}
+
+std::span<std::byte> Operation::out() {
+  return std::span(in_place_ ? full_ : second_)
+      .subspan(out_part().first * size_bytes(type_), out_part().bytes);
+}
+
+void Operation::fill() {
+  pattern_.fill_input(in(), static_cast<std::size_t>(world_.rank()), in_part().first);
+}
+
+void Operation::call(Algorithm algorithm) {
+  switch (collective_) {
+    case Collective::kAllReduce:
+      return world_.all_reduce(in(), out(), type_, op_, algorithm);
+    case Collective::kAllGather:
+      return world_.all_gather(in(), out(), type_);
+    case Collective::kReduceScatter:
+      return world_.reduce_scatter(in(), out(), type_, op_);
+    case Collective::kBroadcast:
+      return world_.broadcast(out(), 0);
+    case Collective::kBarrier:
+      return world_.barrier();
+    case Collective::kSendRecv:
+      break;
+  }
+  throw Error(ExitCode::kUsage, "NQD2104", "bench does not sweep send_recv",
+              "use all_reduce, all_gather, reduce_scatter or broadcast");
+}
+
+std::uint64_t Operation::count_wrong() const {
+  const std::span<const std::byte> result = in_place_ ? full_ : second_;
+  const std::size_t element = size_bytes(type_);
+  if (collective_ == Collective::kBroadcast) {
+    return pattern_.count_unlike_input(result.first(bytes_), 0, 0);
+  }
+  if (collective_ != Collective::kAllGather) {
+    const Part mine = out_part();
+    return pattern_.count_wrong(result.subspan(mine.first * element, mine.bytes), mine.first);
+  }
+  std::uint64_t wrong = 0;
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(world_.size()); ++rank) {
+    const Part theirs = part(rank);
+    wrong += pattern_.count_unlike_input(result.subspan(theirs.first * element, theirs.bytes), rank,
+                                         theirs.first);
+  }
+  return wrong;
+}
+
+}  // namespace nqd::collectives

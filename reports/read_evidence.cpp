@@ -117,8 +117,10 @@ engine::AuditRow read_audit_row(const JsonField& json) {
   row.category = json.at("category").text();
   row.kind = json.at("kind").text();
   row.unit = json.at("unit").text();
-  if (row.unit != "s" && row.unit != "bytes") json.at("unit").fail("must be \"bytes\" or \"s\"");
-  const std::string suffix = row.unit == "s" ? "_s" : "_bytes";
+  if (row.unit != "s" && row.unit != "bytes" && row.unit != "ranks") {
+    json.at("unit").fail("must be \"bytes\", \"s\" or \"ranks\"");
+  }
+  const std::string suffix = "_" + row.unit;
   row.predicted = json.at("predicted" + suffix).number_or(kNotFinite);
   row.measured = json.at("measured" + suffix).number_or(kNotFinite);
   row.ratio = json.at("ratio").number_or(std::numeric_limits<double>::max());
@@ -126,6 +128,15 @@ engine::AuditRow read_audit_row(const JsonField& json) {
   row.ok = json.at("ok").boolean();
   row.note = json.at("note").text();
   return row;
+}
+
+engine::TrafficRecord read_traffic(const JsonField& json) {
+  return {.rank = json.at("rank").integer<int>(),
+          .group = json.at("group").text(),
+          .collective = json.at("collective").text(),
+          .calls = json.at("calls").integer<std::uint64_t>(),
+          .messages = json.at("messages").integer<std::uint64_t>(),
+          .bytes_sent = json.at("bytes_sent").integer<std::uint64_t>()};
 }
 
 engine::FaultRecord read_fault(const JsonField& json) {
@@ -148,6 +159,9 @@ engine::TrainResult read_train(const JsonField& json, const Envelope& envelope) 
                             .tokens = eval.at("tokens").integer<std::int64_t>()});
   }
   for (const JsonField& row : json.at("audit").items()) result.audit.push_back(read_audit_row(row));
+  for (const JsonField& sent : json.at("traffic").items()) {
+    result.traffic.push_back(read_traffic(sent));
+  }
   if (const auto ok = json.find("audit_ok")) result.audit_ok = ok->boolean();
   result.tokens_per_s = json.at("tokens_per_s").number_or(0);
   result.mfu = json.at("mfu").number_or(0);

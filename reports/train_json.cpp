@@ -22,6 +22,17 @@ void write_step(JsonWriter& json, const engine::StepRecord& step) {
   json.end();
 }
 
+void write_traffic(JsonWriter& json, const engine::TrafficRecord& sent) {
+  json.begin_object(Layout::kInline);
+  json.field("rank", sent.rank);
+  json.field("group", sent.group);
+  json.field("collective", sent.collective);
+  json.field("calls", sent.calls);
+  json.field("messages", sent.messages);
+  json.field("bytes_sent", sent.bytes_sent);
+  json.end();
+}
+
 void write_eval(JsonWriter& json, const engine::EvalRecord& eval) {
   json.begin_object(Layout::kInline);
   json.field("step", eval.step);
@@ -31,7 +42,7 @@ void write_eval(JsonWriter& json, const engine::EvalRecord& eval) {
 }
 
 void write_audit_row(JsonWriter& json, const engine::AuditRow& row) {
-  const std::string suffix = row.unit == "s" ? "_s" : "_bytes";
+  const std::string suffix = "_" + row.unit;
   // Something measured where nothing was predicted has no ratio.
   const bool has_ratio = row.predicted != 0 || row.measured == 0;
   json.begin_object();
@@ -126,6 +137,9 @@ std::string train_json(const Envelope& envelope, const engine::TrainResult& resu
   json.field("weights_sha256", known(result.weights_sha256));
   json.key("audit").begin_array();
   for (const engine::AuditRow& row : result.audit) write_audit_row(json, row);
+  json.end();
+  json.key("traffic").begin_array();
+  for (const engine::TrafficRecord& sent : result.traffic) write_traffic(json, sent);
   json.end();
   // A run that stopped before its audit has no verdict on it.
   json.field("audit_ok", result.audit.empty() ? std::nullopt : std::optional(result.audit_ok));

@@ -11,7 +11,8 @@ namespace {
 using engine::AuditRow;
 
 std::string quantity(const AuditRow& row, double value) {
-  return row.unit == "s" ? format_seconds(value) : exact_bytes(value);
+  if (row.unit == "s") return format_seconds(value);
+  return row.unit == "bytes" ? exact_bytes(value, false) : fixed(value, 0) + " " + row.unit;
 }
 
 std::string ratio_text(const AuditRow& row) {
@@ -27,9 +28,8 @@ Cell verdict_cell(const AuditRow& row) {
 }
 
 Table audit_table(const std::vector<AuditRow>& rows) {
-  Table table{{"Category", "Kind", "Predicted", "Measured", "Measured ÷ predicted", "Verdict",
-               "How it was measured"},
-              {}};
+  Table table{
+      {"Category", "Kind", "Predicted", "Measured", "Ratio", "Verdict", "How it was measured"}, {}};
   for (const AuditRow& row : rows) {
     table.rows.push_back({{row.category},
                           {row.kind},
@@ -62,15 +62,31 @@ BarChart memory_chart(const std::vector<AuditRow>& rows) {
   return chart;
 }
 
+void add_traffic(Page& page, const std::vector<engine::TrafficRecord>& traffic) {
+  if (traffic.empty()) return;
+  Table table{{"Rank", "Group", "Collective", "Calls", "Messages", "Bytes sent"}, {}};
+  for (const engine::TrafficRecord& sent : traffic) {
+    table.rows.push_back({number_cell(std::to_string(sent.rank)),
+                          {sent.group},
+                          {sent.collective},
+                          number_cell(format_count(sent.calls)),
+                          number_cell(format_count(sent.messages)),
+                          number_cell(format_count(sent.bytes_sent))});
+  }
+  page.details("What each rank sent", table);
+}
+
 }  // namespace
 
 void add_audit(Page& page, const Documents& documents) {
   const auto has_audit = [](const Evidence& document) { return !document.train.audit.empty(); };
   const auto runs = std::count_if(documents.begin(), documents.end(), has_audit);
   if (runs == 0) return;
-  page.begin_section("audit", "Audit",
-                     "What the plan promised beside what the run did. Measured values come from "
-                     "counters inside the allocator and the transports, never from the plan.");
+  page.begin_section(
+      "audit", "Audit",
+      "What the plan promised beside what the run did. Measured values come from "
+      "counters inside the allocator and the transports, never from the plan. Ratio: "
+      "measured ÷ predicted.");
   for (const Evidence& document : documents) {
     if (!has_audit(document)) continue;
     if (runs > 1) page.heading(document_name(document, documents));
@@ -81,6 +97,7 @@ void add_audit(Page& page, const Documents& documents) {
       page.end_charts();
     }
     page.table(audit_table(document.train.audit));
+    add_traffic(page, document.train.traffic);
   }
   page.end_section();
 }

@@ -53,11 +53,11 @@ std::string short_bytes(double bytes) {
   return fixed(bytes, digits) + " " + kUnits.at(unit);
 }
 
-std::string exact_bytes(double bytes) {
+std::string exact_bytes(double bytes, bool with_short) {
   // Counts of this size lie far below 2^53; a damaged document may hold anything.
   if (!(bytes >= 0 && bytes < 9e15) || bytes != std::trunc(bytes)) return short_bytes(bytes);
   const std::string exact = format_count(static_cast<std::uint64_t>(bytes)) + " B";
-  return bytes < 1024 ? exact : exact + " (" + short_bytes(bytes) + ")";
+  return bytes < 1024 || !with_short ? exact : exact + " (" + short_bytes(bytes) + ")";
 }
 
 std::string shell_line(const std::vector<std::string>& argv) {

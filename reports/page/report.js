@@ -122,6 +122,7 @@
 
   function lineChart(spec) {
     const config = options(spec, spec.y);
+    config.plugins.legend.display = spec.series.length > 1;
     config.interaction = {mode: "nearest", axis: "x", intersect: false};
     config.scales = {x: chartScale(spec.x), y: chartScale(spec.y)};
     config.plugins.tooltip.callbacks.title = (items) =>

@@ -176,6 +176,12 @@ TEST_CASE("train evidence round-trips") {
   for (std::size_t i = 0; i < train.audit.size(); ++i) {
     check_equal(read.train.audit[i], train.audit[i]);
   }
+  REQUIRE(read.train.traffic.size() == 2);
+  CHECK(read.train.traffic[1].rank == 1);
+  CHECK(read.train.traffic[0].group == "dp");
+  CHECK(read.train.traffic[0].calls == 2700);
+  CHECK(read.train.traffic[0].messages == 5400);
+  CHECK(read.train.traffic[0].bytes_sent == 12'961'382'400);
   CHECK(read.train.audit_ok);
   CHECK(read.train.tokens_per_s == train.tokens_per_s);
   CHECK(read.train.mfu == train.mfu);
@@ -361,8 +367,8 @@ TEST_CASE("summaries") {
   CHECK(*summary.first_heldout_loss == train.evals.front().loss);
   CHECK(*summary.final_heldout_loss == train.evals.back().loss);
   CHECK(*summary.step_p95_s < 0.1);  // the slow first step is left out
-  CHECK(summary.exact_rows == 7);
-  CHECK(summary.exact_rows_ok == 6);
+  CHECK(summary.exact_rows == 8);
+  CHECK(summary.exact_rows_ok == 7);
   CHECK_FALSE(summarize(engine::TrainResult{}).final_loss);
 }
 

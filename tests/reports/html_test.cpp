@@ -128,17 +128,19 @@ TEST_CASE("text from documents cannot become markup or script") {
 TEST_CASE("the audit shows what agrees and what does not") {
   Evidence train = train_document();
   const std::string good = render_html({train});
-  CHECK(contains(good, "7 of 7"));
-  CHECK(count(good, "✓ exact") == 7);
+  CHECK(contains(good, "8 of 8"));
+  CHECK(count(good, "✓ exact") == 8);
   CHECK_FALSE(contains(good, "✗"));
-  CHECK(contains(good, "12,961,382,400 B (12.07 GiB)"));
+  CHECK(contains(good, ">12,961,382,400 B</td>"));
+  CHECK(contains(good, ">2 ranks</td>"));
+  CHECK(contains(good, "<summary>What each rank sent</summary>"));
 
   train.train.audit[0].measured += 4;
   train.train.audit[0].ratio = train.train.audit[0].measured / train.train.audit[0].predicted;
   train.train.audit[0].ok = false;
   train.train.audit_ok = false;
   const std::string bad = render_html({train});
-  CHECK(contains(bad, "6 of 7"));
+  CHECK(contains(bad, "7 of 8"));
   CHECK(contains(bad, "<td class=\"bad\">✗ differs</td>"));
   CHECK(contains(bad, "43,204,612 B"));
 }
@@ -208,6 +210,7 @@ TEST_CASE("figures as people read them") {
   CHECK(short_bytes(1536) == "1.50 KiB");
   CHECK(exact_bytes(1000) == "1,000 B");
   CHECK(exact_bytes(1048576) == "1,048,576 B (1 MiB)");
+  CHECK(exact_bytes(1048576, false) == "1,048,576 B");
   CHECK(exact_bytes(0.5) == "0.50 B");
   CHECK(exact_bytes(-3) == "-3 B");
   CHECK(fixed(3.14159, 2) == "3.14");

@@ -109,7 +109,7 @@ TEST_CASE("missing and mistyped members are named by path") {
   CHECK(failure_of(replaced(good_bench(), "\"rows\": [", "\"rows\": 3, \"old\": [")) ==
         "rows must be an array, it is a number");
   CHECK(failure_of(replaced(good_train(), "\"unit\": \"bytes\"", "\"unit\": \"MB\"")) ==
-        "audit[0].unit must be \"bytes\" or \"s\"");
+        "audit[0].unit must be \"bytes\", \"s\" or \"ranks\"");
   CHECK(failure_of(replaced(good_train(), "\"loss\": ", "\"loss\": {}, \"old\": ")) ==
         "steps[0].loss must be a number, it is an object");
 }

@@ -171,6 +171,15 @@ engine::TrainResult sample_train() {
                   .exact = false,
                   .ok = true,
                   .note = "resident set of the process"}};
+  train.audit.push_back({.category = "equal_replicas",
+                         .kind = "replicas",
+                         .unit = "ranks",
+                         .predicted = 2,
+                         .measured = 2,
+                         .exact = true,
+                         .note = "final weights"});
+  train.traffic = {{0, "dp", "all_reduce", 2700, 5400, 12'961'382'400},
+                   {1, "control", "all_reduce", 301, 602, 6400}};
   train.audit_ok = true;
   train.tokens_per_s = 50443.3497536945813;
   train.mfu = 0.412;

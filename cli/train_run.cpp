@@ -121,7 +121,8 @@ void TrainRun::run_rank(collectives::Communicator& world) {
       engine::train(world, plan_, options, result);
     } catch (const Error& error) {
       evidence.reset();
-      write_fault_evidence(world, error, result);
+      // An input that was refused is no run: only faults leave evidence.
+      if (error.exit_code() == ExitCode::kFault) write_fault_evidence(world, error, result);
       throw;
     }
   }
@@ -155,6 +156,7 @@ void TrainRun::write_fault_evidence(const collectives::Communicator& world, cons
   result.fault = fault;
   result.audit_ok = false;
   try {
+    if (writer > 0) engine::remove_unfinished_evidence(output_dir());
     reports::Envelope envelope = begin(world);
     envelope.ranks = result.ranks;
     envelope.ended_at = reports::now_utc();

@@ -30,6 +30,15 @@ namespace {
 
 }  // namespace
 
+void remove_unfinished_evidence(const std::filesystem::path& folder) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (entry.path().filename().string().starts_with("evidence.json.tmp.")) {
+      std::filesystem::remove(entry.path(), error);
+    }
+  }
+}
+
 RunFolder::RunFolder(std::filesystem::path folder, std::uint64_t needed_bytes)
     : folder_(std::move(folder)) {
   std::error_code error;
@@ -38,6 +47,7 @@ RunFolder::RunFolder(std::filesystem::path folder, std::uint64_t needed_bytes)
   take_lock();
   try {
     check_space(needed_bytes);
+    remove_unfinished_evidence(folder_);
     open_metrics();
   } catch (...) {
     ::close(lock_);

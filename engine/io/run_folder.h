@@ -7,6 +7,10 @@
 
 namespace nqd::engine {
 
+// Removes unfinished evidence that a killed process left in a run's folder. Only for who knows that
+// no live process writes there: the holder of the lock, or a survivor of the holder.
+void remove_unfinished_evidence(const std::filesystem::path& folder);
+
 class RunFolder {
  public:
   // Creates the folder and holds an exclusive lock on it (FOLDER/.lock; the kernel releases it when

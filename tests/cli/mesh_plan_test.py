@@ -1,6 +1,5 @@
 """Shipped configs pass; each invalid one fails with its documented exit code and stored message."""
 
-import glob
 import json
 import unittest
 
@@ -77,8 +76,8 @@ class MeshPlan(unittest.TestCase):
         self.assertLess((time.monotonic() - start) / 10, 0.25)
 
     def test_explain_knows_every_code_that_a_stored_message_shows(self):
-        for path in glob.glob(str(SOURCE / "configs/invalid/*.expected")):
-            text = open(path).read()
+        for path in SOURCE.glob("configs/invalid/*.expected"):
+            text = path.read_text()
             for part in text.split("[NQD")[1:]:
                 code, out, _ = nqd("explain", "NQD" + part[:4])
                 self.assertEqual(0, code)

@@ -13,14 +13,14 @@ import unittest
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 NQD = os.environ["NQD_BINARY"]
 MPIRUN = os.environ.get("NQD_MPIRUN", "")
-SKIP = 77
+WITNESS = os.environ.get("NQD_PMPI_WITNESS_LIBRARY", "")
 
 # A model of a few thousand parameters: a step takes about a millisecond.
 TINY = [
     "--set", "model.layers=2", "--set", "model.hidden=32", "--set", "model.heads=2",
     "--set", "model.ffn_hidden=128", "--set", "model.sequence=32",
     "--set", "train.micro_batch_size=2", "--set", "train.global_batch_size=4",
-    "--set", "train.bucket_bytes=20000",
+    "--set", "train.bucket_bytes=20000", "--set", "train.optimizer.warmup_steps=2",
 ]
 
 
@@ -51,23 +51,34 @@ def mpi_nqd(ranks, *arguments, cwd=SOURCE, timeout=180, env=None):
 class Ranks:
     """An mpirun whose ranks leave their process id and their own exit code in a folder."""
 
+    # mpirun ends what it started at its own pace, SIGKILL included: the recorder of the exit code
+    # lives in a session of its own, and SIGTERM is passed on as mpirun sends it.
     WRAPPER = """#!/bin/sh
 rank="$OMPI_COMM_WORLD_RANK"
-trap '' TERM
+export rank
+setsid "$NQD_TEST_FOLDER/recorder.sh" "$@" &
+pid="$NQD_TEST_FOLDER/pid.$rank"
+trap 'test -e "$pid" && kill -TERM "$(cat "$pid")"' TERM
+while ! test -e "$NQD_TEST_FOLDER/code.$rank"; do wait; done
+exit "$(cut -d" " -f1 "$NQD_TEST_FOLDER/code.$rank")"
+"""
+    RECORDER = """#!/bin/sh
 "$@" 2> "$NQD_TEST_FOLDER/stderr.$rank" &
 pid=$!
 echo "$pid" > "$NQD_TEST_FOLDER/pid.$rank.tmp"
 mv "$NQD_TEST_FOLDER/pid.$rank.tmp" "$NQD_TEST_FOLDER/pid.$rank"
 wait "$pid"
-echo "$? $(date +%s.%N)" > "$NQD_TEST_FOLDER/code.$rank"
+echo "$? $(date +%s.%N)" > "$NQD_TEST_FOLDER/code.$rank.tmp"
+mv "$NQD_TEST_FOLDER/code.$rank.tmp" "$NQD_TEST_FOLDER/code.$rank"
 """
 
     def __init__(self, folder, ranks, *arguments):
         self.folder = pathlib.Path(folder)
         self.count = ranks
-        wrapper = self.folder / "rank.sh"
-        wrapper.write_text(self.WRAPPER)
-        wrapper.chmod(0o755)
+        wrapper, recorder = self.folder / "rank.sh", self.folder / "recorder.sh"
+        for path, text in ((wrapper, self.WRAPPER), (recorder, self.RECORDER)):
+            path.write_text(text)
+            path.chmod(0o755)
         # A session of its own: ending the test ends every rank.
         self.process = subprocess.Popen(
             mpi_line(ranks, wrapper, NQD, *arguments), cwd=SOURCE, start_new_session=True,
@@ -82,8 +93,7 @@ echo "$? $(date +%s.%N)" > "$NQD_TEST_FOLDER/code.$rank"
     def code(self, rank, seconds=20):
         """(exit code, time of exit) of one rank."""
         path = self.folder / f"code.{rank}"
-        wait_for(lambda: path.exists() and path.read_text().endswith("\n"), seconds,
-                 f"rank {rank} to end")
+        wait_for(path.exists, seconds, f"rank {rank} to end")
         code, when = path.read_text().split()
         return int(code), float(when)
 

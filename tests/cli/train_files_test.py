@@ -1,11 +1,13 @@
 """Bad data and bad outputs: a clear error before the run, the right code, nothing half written."""
 
+import fcntl
 import os
 import pathlib
 import shutil
 import subprocess
 import unittest
 
+import support
 from support import MPIRUN, NqdTestCase, TINY, mpi_nqd, nqd
 
 ROOT = os.geteuid() == 0
@@ -100,18 +102,18 @@ class Files(NqdTestCase):
             output = folder / "run"
             arguments = self.train_arguments(output, *TINY, "--set", "train.steps=1500",
                                              "--ranks", 2)
-            import support
             process = subprocess.Popen([support.NQD, *map(str, arguments)], cwd=support.SOURCE,
                                        stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+            self.addCleanup(process.kill)
             metrics = output / "metrics.jsonl"
             support.wait_for(lambda: metrics.exists() and metrics.stat().st_size > 0, 20, "a step")
-            with open(folder / "other", "wb") as other:
-                try:
+            try:
+                with open(folder / "other", "wb") as other:
                     while True:
                         other.write(b"\0" * 4096)
                         other.flush()
-                except OSError:
-                    pass
+            except OSError:
+                pass
             _, err = process.communicate(timeout=60)
             self.assertEqual(4, process.returncode, err)
             self.assertIn("NQD4003", err)
@@ -119,7 +121,6 @@ class Files(NqdTestCase):
             self.assertEqual([], [p.name for p in output.iterdir() if ".tmp" in p.name])
 
     def test_two_runs_are_kept_out_of_one_folder(self):
-        import fcntl
         output = self.folder("locked")
         with open(output / ".lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -132,8 +133,8 @@ class Files(NqdTestCase):
 
     def test_explained_config_names_every_origin(self):
         out, _ = self.assertCode(0, nqd(*self.train_arguments(self.scratch / "x"),
-                                        "--explain-config", "--set", "train.steps=9"))
-        self.assertRegex(out, r"train\.steps +9 +# --set")
+                                        "--explain-config", "--set", "train.steps=99"))
+        self.assertRegex(out, r"train\.steps +99 +# --set")
         self.assertRegex(out, r"model\.hidden +192 +# preset byte-gpt-small")
         self.assertRegex(out, r"train\.global_batch_size +16 +# configs/quickstart\.yaml:\d+")
         self.assertRegex(out, r"# default")

@@ -59,6 +59,16 @@ TEST_CASE("metrics of an earlier run are kept aside") {
   CHECK(read_file(scratch.path / "metrics.previous.jsonl") == "old\n");
 }
 
+TEST_CASE("evidence that a killed run left unfinished is removed, and nothing else") {
+  const Scratch scratch;
+  fs::create_directories(scratch.path);
+  write_file(scratch.path / "evidence.json.tmp.1.0", "half");
+  write_file(scratch.path / "evidence.json", "whole");
+  const engine::RunFolder folder(scratch.path, 0);
+  CHECK_FALSE(fs::exists(scratch.path / "evidence.json.tmp.1.0"));
+  CHECK(read_file(folder.evidence_path()) == "whole");
+}
+
 TEST_CASE("no space and no permission are told before the run") {
   const Scratch scratch;
   const Error full = failure(scratch.path, 1ull << 60);

@@ -75,7 +75,8 @@ void warn_of(const planner::Calibration& calibration, const std::vector<std::str
     log::warn(curve.collective + " " + curve.algorithm + " on " + std::to_string(curve.ranks) +
               " ranks: the fit misses a sample by " +
               reports::fixed(100 * curve.max_residual_fraction, 1) +
-              " %\n  hint: measure again on a quiet host with more iterations (-n 100)");
+              " %\n  hint: measure again on a quiet host, with a finer sweep (-f 2) and more "
+              "iterations (-n 100)");
   }
 }
 

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <iostream>
+#include <utility>
 
 #include "base/diagnostic.h"
 #include "base/error.h"
-#include "base/file.h"
 #include "planner/planner.h"
 
 namespace nqd::cli {
@@ -23,13 +23,6 @@ void print_all(const std::vector<Diagnostic>& diagnostics) {
   for (const Diagnostic& diagnostic : diagnostics) std::cerr << format(diagnostic);
 }
 
-// NQD10xx says that the text is malformed; later codes that a well-formed config breaks a rule.
-bool malformed(const std::vector<Diagnostic>& diagnostics) {
-  return std::any_of(diagnostics.begin(), diagnostics.end(), [](const Diagnostic& d) {
-    return d.severity == Severity::kError && d.code.starts_with("NQD10");
-  });
-}
-
 }  // namespace
 
 void add_config_flags(CLI::App& command, ConfigFlags& flags) {
@@ -41,12 +34,29 @@ void add_config_flags(CLI::App& command, ConfigFlags& flags) {
       ->type_name("FILE");
 }
 
+bool is_malformed(const std::vector<Diagnostic>& diagnostics) {
+  return std::any_of(diagnostics.begin(), diagnostics.end(), [](const Diagnostic& d) {
+    return d.severity == Severity::kError && d.code.starts_with("NQD10");
+  });
+}
+
+std::vector<Diagnostic> plan_findings(const planner::LoadedConfig& loaded,
+                                      const planner::Plan& plan) {
+  std::vector<Diagnostic> findings;
+  for (Diagnostic diagnostic : plan.diagnostics) {
+    if (diagnostic.code.starts_with("NQD12")) continue;
+    planner::locate(diagnostic, loaded, loaded.text);
+    findings.push_back(std::move(diagnostic));
+  }
+  return findings;
+}
+
 planner::LoadedConfig load_or_throw(const ConfigFlags& flags, bool print) {
   planner::LoadedConfig loaded =
       planner::load_config(flags.path, {flags.overrides, flags.cluster_file});
   if (print) print_all(loaded.diagnostics);
   if (!loaded.ok()) {
-    throw_quiet(malformed(loaded.diagnostics) ? ExitCode::kUsage : ExitCode::kNo,
+    throw_quiet(is_malformed(loaded.diagnostics) ? ExitCode::kUsage : ExitCode::kNo,
                 "config " + flags.path + " is not valid");
   }
   return loaded;
@@ -54,18 +64,7 @@ planner::LoadedConfig load_or_throw(const ConfigFlags& flags, bool print) {
 
 planner::Plan plan_or_throw(const planner::LoadedConfig& loaded, bool print) {
   planner::Plan plan = planner::make_plan(loaded.config);
-  std::vector<Diagnostic> fresh;  // loading has reported the rules of the mesh already
-  for (Diagnostic& diagnostic : plan.diagnostics) {
-    const bool reported =
-        std::any_of(loaded.diagnostics.begin(), loaded.diagnostics.end(),
-                    [&](const Diagnostic& other) { return other.code == diagnostic.code; });
-    if (!reported) fresh.push_back(diagnostic);
-  }
-  if (print && !fresh.empty()) {
-    const std::string text = read_file(loaded.config.source);
-    for (Diagnostic& diagnostic : fresh) planner::locate(diagnostic, loaded, text);
-    print_all(fresh);
-  }
+  if (print) print_all(plan_findings(loaded, plan));
   if (!plan.valid) throw_quiet(ExitCode::kNo, "the plan is not valid");
   return plan;
 }

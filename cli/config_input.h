@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/diagnostic.h"
 #include "planner/config/config.h"
 #include "planner/plan.h"
 
@@ -21,6 +22,15 @@ struct ConfigFlags {
 
 // Adds the CONFIG argument, --set and --cluster.
 void add_config_flags(CLI::App& command, ConfigFlags& flags);
+
+// NQD10xx: the text is malformed (exit 2); later codes say that a well-formed config breaks a rule
+// (exit 1).
+bool is_malformed(const std::vector<Diagnostic>& diagnostics);
+
+// What make_plan found beyond loading, which has reported the mesh rules (NQD12xx) already; located
+// in the file.
+std::vector<Diagnostic> plan_findings(const planner::LoadedConfig& loaded,
+                                      const planner::Plan& plan);
 
 // Loads one config and prints its diagnostics to stderr when `print`. Throws Error: kUsage when it
 // is malformed, kNo when it breaks a rule of the mesh (quiet: the diagnostics have said it).

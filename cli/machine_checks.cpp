@@ -12,7 +12,9 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "collectives/nccl/nccl_library.h"
 #include "collectives/world.h"
+#include "engine/cuda/device.h"
 #include "engine/gemm/gemm.h"
 #include "reports/envelope.h"
 #include "reports/html.h"
@@ -65,6 +67,25 @@ void check_backends(std::vector<MachineCheck>& checks) {
     }
   }
   if (!any) checks.push_back(missing("backends", "none in this build", "build nqd again"));
+}
+
+// The probes of what later versions run on. Off in a build is no fault; asked for and unusable is.
+MachineCheck check_cuda() {
+  const engine::CudaStatus cuda = engine::cuda_status();
+  if (!cuda.built) return ok("CUDA", "off in this build (NQD_WITH_CUDA); ranks compute on CPUs");
+  const std::string runtime = "runtime " + cuda.runtime_version + ", ";
+  if (cuda.devices.empty()) {
+    return warn("CUDA", runtime + cuda.reason, "ranks compute on CPUs; check the driver");
+  }
+  return ok("CUDA", runtime + std::to_string(cuda.devices.size()) + " x " +
+                        cuda.devices.front().name + "; the engine of this version uses CPUs");
+}
+
+MachineCheck check_nccl() {
+  const collectives::NcclLibrary nccl = collectives::nccl_library();
+  if (!nccl.built) return ok("NCCL", "off in this build (NQD_WITH_NCCL)");
+  if (!nccl.reason.empty()) return warn("NCCL", nccl.reason, "check the library and its driver");
+  return ok("NCCL", nccl.version + " is linked; this version has no backend on it");
 }
 
 MachineCheck check_gemm() {
@@ -212,6 +233,8 @@ std::vector<MachineCheck> check_machine(const HostInfo& host) {
   std::vector<MachineCheck> checks;
   checks.push_back(check_build());
   check_backends(checks);
+  checks.push_back(check_nccl());
+  checks.push_back(check_cuda());
   checks.push_back(check_gemm());
   checks.push_back(check_launcher());
   checks.push_back(check_cpus(host));

@@ -2,13 +2,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/diagnostic.h"
 #include "base/error.h"
-#include "base/file.h"
 #include "cli/command.h"
 #include "cli/config_input.h"
 #include "planner/config/config.h"
@@ -27,27 +27,6 @@ struct Options {
   bool explain = false;
 };
 
-// NQD10xx: the text is malformed; other errors: the answer is no.
-bool is_malformed(const std::vector<Diagnostic>& diagnostics) {
-  return std::any_of(diagnostics.begin(), diagnostics.end(), [](const Diagnostic& d) {
-    return d.severity == Severity::kError && d.code.starts_with("NQD10");
-  });
-}
-
-// Findings of the plan, located in the file and put behind those of loading, which has reported the
-// mesh rules (NQD12xx) already.
-void merge_diagnostics(const planner::LoadedConfig& loaded, const std::string& path,
-                       planner::Plan& plan) {
-  std::vector<Diagnostic> merged = loaded.diagnostics;
-  const std::string text = read_file(path);
-  for (Diagnostic& diagnostic : plan.diagnostics) {
-    if (diagnostic.code.starts_with("NQD12")) continue;
-    planner::locate(diagnostic, loaded, text);
-    merged.push_back(diagnostic);
-  }
-  plan.diagnostics = std::move(merged);
-}
-
 planner::PlanVerdict plan_config(const planner::LoadedConfig& loaded, const std::string& path) {
   planner::PlanVerdict verdict;
   verdict.path = path;
@@ -57,7 +36,9 @@ planner::PlanVerdict plan_config(const planner::LoadedConfig& loaded, const std:
   verdict.plan.valid = loaded.ok();
   if (!loaded.ok()) return verdict;
   verdict.plan = planner::make_plan(loaded.config);
-  merge_diagnostics(loaded, path, verdict.plan);
+  std::vector<Diagnostic> findings = plan_findings(loaded, verdict.plan);
+  verdict.plan.diagnostics = loaded.diagnostics;
+  std::move(findings.begin(), findings.end(), std::back_inserter(verdict.plan.diagnostics));
   return verdict;
 }
 

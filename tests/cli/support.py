@@ -57,9 +57,11 @@ class Ranks:
 rank="$OMPI_COMM_WORLD_RANK"
 export rank
 setsid "$NQD_TEST_FOLDER/recorder.sh" "$@" &
+recorder=$!
 pid="$NQD_TEST_FOLDER/pid.$rank"
 trap 'test -e "$pid" && kill -TERM "$(cat "$pid")"' TERM
-while ! test -e "$NQD_TEST_FOLDER/code.$rank"; do wait; done
+# A signal that the trap handled ends one wait, not the recorder.
+while kill -0 "$recorder" 2>/dev/null; do wait "$recorder"; done
 exit "$(cut -d" " -f1 "$NQD_TEST_FOLDER/code.$rank")"
 """
     RECORDER = """#!/bin/sh

@@ -30,16 +30,18 @@ std::vector<collectives::Verdict> residual_verdicts(const planner::Calibration& 
   std::vector<collectives::Verdict> verdicts;
   for (const planner::CalibratedCurve& curve : calibration.curves) {
     if (curve.max_residual_fraction <= kResidualWarning) continue;
-    verdicts.push_back({.code = "calibration-residual",
-                        .severity = "warning",
-                        .confidence = "certain",
-                        .evidence = curve.collective + " " + curve.algorithm + " on " +
-                                    std::to_string(curve.ranks) + " ranks: worst residual " +
-                                    json_number(100 * curve.max_residual_fraction) + " %",
-                        .threshold = json_number(100 * kResidualWarning) + " %",
-                        .cause = "the samples do not lie on a piecewise α–β line: a noisy host, or "
-                                 "an algorithm that changes inside a piece",
-                        .next_step = "measure again on a quiet host with more iterations"});
+    verdicts.push_back(
+        {.code = "calibration-residual",
+         .severity = "warning",
+         .confidence = "certain",
+         .evidence = curve.collective + " " + curve.algorithm + " on " +
+                     std::to_string(curve.ranks) + " ranks: worst residual " +
+                     json_number(100 * curve.max_residual_fraction) + " %",
+         .threshold = json_number(100 * kResidualWarning) + " %",
+         .cause = "the samples do not lie on a piecewise α–β line: a noisy host, or "
+                  "an algorithm that changes inside a piece",
+         .next_step =
+             "measure again on a quiet host, with a finer sweep (-f 2) and more iterations"});
   }
   return verdicts;
 }

@@ -87,12 +87,15 @@ Tone tone_of(const collectives::Verdict& verdict) {
   return verdict.severity == "warning" ? Tone::kWarning : Tone::kPlain;
 }
 
+std::string sentence(const std::string& text) { return text.ends_with('.') ? text : text + "."; }
+
 void add_bench_verdicts(Page& page, const Documents& documents) {
   for (const Evidence& document : documents) {
     for (const collectives::Verdict& verdict : document.bench.verdicts) {
-      page.callout(tone_of(verdict), verdict.code + " (" + verdict.confidence + ")",
-                   {verdict.evidence + " Threshold: " + verdict.threshold + ".",
-                    "Cause: " + verdict.cause + ".", "Next step: " + verdict.next_step + "."});
+      page.callout(
+          tone_of(verdict), verdict.code + " (" + verdict.confidence + ")",
+          {sentence(verdict.evidence), sentence("Threshold: " + verdict.threshold),
+           sentence("Cause: " + verdict.cause), sentence("Next step: " + verdict.next_step)});
     }
   }
 }

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "base/units.h"
 #include "reports/page/format.h"
@@ -130,6 +131,13 @@ Series fitted_series(const planner::CalibratedCurve& curve) {
   return series;
 }
 
+std::optional<std::size_t> line_of_algorithm(const Sweep& sweep, const std::string& algorithm) {
+  for (std::size_t i = 0; i < sweep.lines.size(); ++i) {
+    if (sweep.lines[i].rows.front()->algorithm == algorithm) return i;
+  }
+  return std::nullopt;
+}
+
 std::vector<planner::CalibratedCurve> curves_of(const Documents& documents) {
   std::vector<planner::CalibratedCurve> curves;
   for (const Evidence& document : documents) {
@@ -173,9 +181,9 @@ void add_fabric(Page& page, const Documents& documents) {
     page.heading(sweep.collective + ", " + std::to_string(sweep.ranks) + " ranks");
     LineChart time = time_chart(sweep);
     for (const planner::CalibratedCurve& curve : curves) {
-      if (curve.collective == sweep.collective && curve.ranks == sweep.ranks) {
-        time.series.push_back(fitted_series(curve));
-      }
+      if (curve.collective != sweep.collective || curve.ranks != sweep.ranks) continue;
+      time.series.push_back(fitted_series(curve));
+      time.series.back().like = line_of_algorithm(sweep, curve.algorithm);
     }
     page.begin_charts();
     page.chart(bandwidth_chart(sweep));

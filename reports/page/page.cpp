@@ -61,6 +61,7 @@ void write_series(JsonWriter& json, const Series& series) {
   json.field("label", series.label);
   json.field("style", series.style);
   json.field("band", band);
+  json.field("like", series.like);
   json.key("points").begin_array();
   for (const Point& point : series.points) {
     json.begin_array().value(point.x).value(point.y);

@@ -2,8 +2,11 @@
 // that the page's script draws from.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace nqd::reports {
@@ -33,6 +36,9 @@ struct Series {
   std::string label;
   std::string style = "line";  // "line", "dashed" (a fit or prediction), "points" (line with marks)
   std::vector<Point> points;   // ascending x; a point that is not finite is a gap
+  // Of the chart's series, the one whose colour this one shares (a fit and its samples); none: its
+  // own.
+  std::optional<std::size_t> like = std::nullopt;
 };
 
 // Scales: "linear", "log", "bytes" (powers of two), "seconds" (log, SI prefixes).

@@ -94,7 +94,7 @@
 
   // A line is one data set; its band is two invisible ones around it, filled between.
   function lineDatasets(series, index) {
-    const colour = seriesColour(index);
+    const colour = seriesColour(series.like ?? index);
     const many = series.points.length > 60;
     const line = {
       label: series.label,
@@ -125,6 +125,12 @@
     config.plugins.legend.display = spec.series.length > 1;
     config.interaction = {mode: "nearest", axis: "x", intersect: false};
     config.scales = {x: chartScale(spec.x), y: chartScale(spec.y)};
+    if (spec.x.scale === "bytes") {
+      // A sweep fills its axis from end to end.
+      const sizes = spec.series.flatMap((series) => series.points.map((p) => p[0]));
+      config.scales.x.min = Math.min(...sizes);
+      config.scales.x.max = Math.max(...sizes);
+    }
     config.plugins.tooltip.callbacks.title = (items) =>
       items.length ? spec.x.label + " " + textOf(spec.x, items[0].raw.x) : "";
     return {

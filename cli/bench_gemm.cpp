@@ -69,7 +69,7 @@ int run(const Options& options, const Context& context) {
   envelope.ended_at = reports::now_utc();
   const std::string document = reports::bench_json(envelope, result);
   if (options.json) {
-    std::cout << document << '\n';
+    std::cout << document;
   } else {
     std::cout << library.name << " " << library.version << ", core " << library.core << '\n';
     print_table(result);

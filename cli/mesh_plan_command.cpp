@@ -56,7 +56,7 @@ void print_json(const std::vector<planner::PlanVerdict>& verdicts) {
   for (const planner::PlanVerdict& verdict : verdicts) {
     configs.push_back({verdict.path, verdict.loaded, verdict.plan});
   }
-  std::cout << reports::plan_json(configs) << "\n";
+  std::cout << reports::plan_json(configs);
 }
 
 void print_text(const std::vector<planner::PlanVerdict>& verdicts) {

@@ -136,7 +136,7 @@ void TrainRun::run_rank(collectives::Communicator& world) {
   evidence->commit();
   std::cerr << audit_table(result);
   log::info("evidence in " + folder->evidence_path().string());
-  if (options_.json) std::cout << document << "\n";
+  if (options_.json) std::cout << document;
 }
 
 void TrainRun::write_fault_evidence(const collectives::Communicator& world, const Error& error,

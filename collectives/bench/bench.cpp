@@ -143,13 +143,22 @@ void check_options(const Communicator& world, const BenchOptions& options) {
   }
 }
 
-// The algorithms that will run, named as what they are.
-std::vector<Algorithm> resolve_all(const BenchOptions& options) {
+// The algorithms that will run, named as what they are. Refuses before the first message: a rank
+// that failed in the middle of a sweep would look lost to the others.
+std::vector<Algorithm> resolve_all(const Communicator& world, const BenchOptions& options) {
   std::vector<Algorithm> algorithms;
   for (const Algorithm algorithm : options.algorithms) {
-    const bool library =
-        algorithm == Algorithm::kLibrary && options.collective == Collective::kAllReduce;
-    algorithms.push_back(library ? algorithm : resolve(options.collective, algorithm));
+    if (algorithm != Algorithm::kLibrary || options.collective != Collective::kAllReduce) {
+      algorithms.push_back(resolve(options.collective, algorithm));
+      continue;
+    }
+    if (world.backend() == "local" || options.dtype == DType::kBFloat16) {
+      throw Error(ExitCode::kUsage, "NQD2102",
+                  "there is no library all_reduce of " + std::string(name(options.dtype)) +
+                      " on the " + std::string(world.backend()) + " backend",
+                  "use ring or tree, or run float32 under mpirun for MPI_Allreduce");
+    }
+    algorithms.push_back(algorithm);
   }
   return algorithms;
 }
@@ -160,7 +169,7 @@ BenchResult sweep(Communicator& world, const BenchOptions& options,
   const std::vector<std::uint64_t> sizes = sweep_sizes(options);
   BenchResult result;
   result.options = options;
-  result.options.algorithms = resolve_all(options);
+  result.options.algorithms = resolve_all(world, options);
   const std::vector<HostShare> hosts = host_shares(world);
   Sweep rows(world, result.options);
   std::vector<std::size_t> miscounted;

@@ -61,15 +61,15 @@ struct CalibratedCurve {
 struct ClusterSpec {
   std::string preset;  // as asked, or empty
   std::int64_t nodes = 1;
-  std::int64_t gpus_per_node = 1;         // devices (ranks) a node
-  double memory_bytes = 0;                // HBM of one device; 0 = unknown
-  double peak_flops = 0;                  // dense peak in the training precision, FLOP/s; 0 unknown
-  double gemm_flops = 0;                  // achieved GEMM rate, FLOP/s; 0 = 0.6 × peak
+  std::int64_t gpus_per_node = 1;  // devices (ranks) a node
+  double memory_bytes = 0;         // HBM of one device; 0 = unknown
+  double peak_flops = 0;           // dense peak in the training precision, FLOP/s; 0 unknown
+  double gemm_flops = 0;           // achieved GEMM rate, FLOP/s; 0 = 0.6 × peak
   double memory_bandwidth_bytes_per_s = 0;
-  LinkSpec intra_node;                    // NVLink, shared memory, …
-  LinkSpec inter_node;                    // the NIC share of one device
-  std::vector<CalibratedCurve> curves;    // from a calibration file
-  std::string calibration_source;         // path and time of the calibration, or empty
+  LinkSpec intra_node;                  // NVLink, shared memory, …
+  LinkSpec inter_node;                  // the NIC share of one device
+  std::vector<CalibratedCurve> curves;  // from a calibration file
+  std::string calibration_source;       // path and time of the calibration, or empty
   std::int64_t devices() const { return nodes * gpus_per_node; }
 };
 
@@ -78,8 +78,8 @@ struct ParallelSpec {
   std::int64_t dp = 1;
   std::int64_t tp = 1;
   std::int64_t pp = 1;
-  std::int64_t vpp = 1;  // virtual stages a rank
-  std::int64_t hsdp_shard = 0;  // hsdp: ranks in one shard group; 0 = gpus_per_node / tp
+  std::int64_t vpp = 1;                    // virtual stages a rank
+  std::int64_t hsdp_shard = 0;             // hsdp: ranks in one shard group; 0 = gpus_per_node / tp
   std::optional<std::int64_t> world_size;  // checked against dp·tp·pp when given
   Schedule schedule = Schedule::k1F1B;
   bool sequence_parallel = false;
@@ -109,8 +109,8 @@ struct TrainSpec {
   std::int64_t seed = 1234;
   std::int64_t bucket_bytes = 25'000'000;  // DDP gradient bucket
   std::int64_t eval_every = 0;             // steps; 0 = only at the end
-  std::int64_t eval_batches = 8;           // micro-batches of held-out text a rank… in all, at most
-  std::int64_t threads = 1;                // a rank
+  std::int64_t eval_batches = 8;  // micro-batches of held-out text a rank… in all, at most
+  std::int64_t threads = 1;       // a rank
   OptimizerSpec optimizer;
 };
 

@@ -26,7 +26,8 @@ class Gpt {
  public:
   // Allocates weights and gradients as two flat arenas in planner::parameters() order (tags
   // kWeights, kGradients; exactly 4 bytes a parameter, no padding) and every tensor of
-  // planner::cpu_activations() under its tag. `micro_batch_size` sequences of model.sequence tokens.
+  // planner::cpu_activations() under its tag. `micro_batch_size` sequences of model.sequence
+  // tokens.
   Gpt(const planner::ModelSpec& model, std::int64_t micro_batch_size, MemoryLedger& ledger);
 
   // Deterministic on any mesh: each element is a pure function of (seed, tensor name, index).
@@ -39,15 +40,17 @@ class Gpt {
   const std::vector<ParameterView>& parameter_views() const;
 
   // tokens and targets: micro_batch_size · sequence values in [0, vocab). A target of -1 is masked
-  // (no loss, no gradient). Returns the SUM of the cross-entropy over unmasked tokens (natural log),
-  // accumulated in double in a fixed order. Keeps what backward needs; alone it is an evaluation.
-  // Throws Error (kUsage) for a value outside the vocabulary (NQD2040) or another size (NQD2041).
+  // (no loss, no gradient). Returns the SUM of the cross-entropy over unmasked tokens (natural
+  // log), accumulated in double in a fixed order. Keeps what backward needs; alone it is an
+  // evaluation. Throws Error (kUsage) for a value outside the vocabulary (NQD2040) or another size
+  // (NQD2041).
   double forward(std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets);
 
   // Adds loss_scale · d(sum of cross-entropy)/d(parameter) into the gradients. After forward.
   // When the gradients of all parameters at or above flat offset `ready_from` are final for this
   // micro-batch, calls on_ready(ready_from), descending, ending with 0.
-  void backward(float loss_scale, const std::function<void(std::int64_t ready_from)>& on_ready = {});
+  void backward(float loss_scale,
+                const std::function<void(std::int64_t ready_from)>& on_ready = {});
 
   void zero_gradients();
 

@@ -14,12 +14,14 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/host.h"
 #include "base/units.h"
 #include "cli/bench_gemm.h"
 #include "cli/command.h"
 #include "collectives/bench/bench.h"
 #include "collectives/world.h"
 #include "engine/parallel/agree.h"
+#include "engine/trainer.h"
 #include "reports/evidence.h"
 
 namespace nqd::cli {
@@ -170,6 +172,10 @@ int run_rank(Communicator& world, const Options& options, const collectives::Ben
   const bool speaker = world.rank() == 0;
   std::optional<AtomicFile> output;
   engine::attempt_together(world, [&] {
+    // Input, output, and at most as much scratch.
+    engine::check_host_memory(3 * static_cast<double>(bench.end_bytes), read_host_info(),
+                              collectives::ranks_on_this_host(world),
+                              "end the sweep at a smaller size with --end");
     if (speaker && !options.output.empty()) output.emplace(options.output);
   });
   reports::Envelope envelope = reports::begin_envelope("bench", context.argv);

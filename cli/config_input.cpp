@@ -2,8 +2,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <iostream>
+#include <thread>
 #include <utility>
 
 #include "base/diagnostic.h"
@@ -23,6 +25,12 @@ void print_all(const std::vector<Diagnostic>& diagnostics) {
   for (const Diagnostic& diagnostic : diagnostics) std::cerr << format(diagnostic);
 }
 
+void speak(const std::vector<Diagnostic>& diagnostics, bool speaker, bool goes_on) {
+  if (!speaker && goes_on) return;
+  if (!speaker) wait_for_speaker();
+  print_all(diagnostics);
+}
+
 }  // namespace
 
 void add_config_flags(CLI::App& command, ConfigFlags& flags) {
@@ -33,6 +41,8 @@ void add_config_flags(CLI::App& command, ConfigFlags& flags) {
   command.add_option("--cluster", flags.cluster_file, "calibration that `nqd calibrate` wrote")
       ->type_name("FILE");
 }
+
+void wait_for_speaker() { std::this_thread::sleep_for(std::chrono::seconds(3)); }
 
 bool is_malformed(const std::vector<Diagnostic>& diagnostics) {
   return std::any_of(diagnostics.begin(), diagnostics.end(), [](const Diagnostic& d) {
@@ -51,10 +61,10 @@ std::vector<Diagnostic> plan_findings(const planner::LoadedConfig& loaded,
   return findings;
 }
 
-planner::LoadedConfig load_or_throw(const ConfigFlags& flags, bool print) {
+planner::LoadedConfig load_or_throw(const ConfigFlags& flags, bool speaker) {
   planner::LoadedConfig loaded =
       planner::load_config(flags.path, {flags.overrides, flags.cluster_file});
-  if (print) print_all(loaded.diagnostics);
+  speak(loaded.diagnostics, speaker, loaded.ok());
   if (!loaded.ok()) {
     throw_quiet(is_malformed(loaded.diagnostics) ? ExitCode::kUsage : ExitCode::kNo,
                 "config " + flags.path + " is not valid");
@@ -62,9 +72,9 @@ planner::LoadedConfig load_or_throw(const ConfigFlags& flags, bool print) {
   return loaded;
 }
 
-planner::Plan plan_or_throw(const planner::LoadedConfig& loaded, bool print) {
+planner::Plan plan_or_throw(const planner::LoadedConfig& loaded, bool speaker) {
   planner::Plan plan = planner::make_plan(loaded.config);
-  if (print) print_all(plan_findings(loaded, plan));
+  speak(plan_findings(loaded, plan), speaker, plan.valid);
   if (!plan.valid) throw_quiet(ExitCode::kNo, "the plan is not valid");
   return plan;
 }

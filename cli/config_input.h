@@ -32,12 +32,18 @@ bool is_malformed(const std::vector<Diagnostic>& diagnostics);
 std::vector<Diagnostic> plan_findings(const planner::LoadedConfig& loaded,
                                       const planner::Plan& plan);
 
-// Loads one config and prints its diagnostics to stderr when `print`. Throws Error: kUsage when it
-// is malformed, kNo when it breaks a rule of the mesh (quiet: the diagnostics have said it).
-planner::LoadedConfig load_or_throw(const ConfigFlags& flags, bool print);
+// For another process than the speaker before it reports an error that the speaker may have too:
+// the launcher ends it meanwhile if so.
+void wait_for_speaker();
+
+// Loads one config; the `speaker` among the processes of a job prints its diagnostics to stderr.
+// Throws Error: kUsage when it is malformed, kNo when it breaks a rule of the mesh (quiet: the
+// diagnostics have said it). Another process first waits for the launcher to end it over the
+// speaker's error; that it does not means that the error is its own, and it prints too.
+planner::LoadedConfig load_or_throw(const ConfigFlags& flags, bool speaker);
 
 // make_plan of a loaded config, its findings located and printed. Throws quietly as above (kNo).
-planner::Plan plan_or_throw(const planner::LoadedConfig& loaded, bool print);
+planner::Plan plan_or_throw(const planner::LoadedConfig& loaded, bool speaker);
 
 // Every value with its origin, one line each: what --explain-config prints.
 std::string explain_config(const planner::LoadedConfig& loaded);

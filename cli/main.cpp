@@ -56,6 +56,12 @@ int run(int argc, char** argv) {
     log::error(std::string(error.what()) + "\n  hint: `nqd --help`, or `nqd COMMAND --help`");
     return static_cast<int>(ExitCode::kUsage);
   }
+  // A result that did not reach its reader is no success.
+  std::cout.flush();
+  if (!std::cout) {
+    throw Error(ExitCode::kFault, "NQD4003", "writing to standard output failed",
+                "free space where it is redirected to, or read the whole of the pipe");
+  }
   return context.exit_code;
 }
 

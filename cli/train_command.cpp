@@ -60,8 +60,8 @@ int run(const Options& options, const Context& context) {
   const planner::Plan plan = plan_or_throw(loaded, speaker);
   try {
     engine::check_trainable(loaded.config);
-  } catch (Error& error) {
-    error.set_quiet(!speaker);
+  } catch (const Error&) {
+    if (!speaker) wait_for_speaker();
     throw;
   }
   const int mesh = static_cast<int>(loaded.config.parallel.ranks());
@@ -70,6 +70,7 @@ int run(const Options& options, const Context& context) {
   collectives::WorldOptions world;
   world.ranks = mesh;
   world.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(options.deadline_s * 1e3));
+  world.last_words = [&](const Error& error) { train_run.last_words(error); };
   collectives::run_world(world, [&](collectives::Communicator& comm) { train_run.run_rank(comm); });
   return train_run.audit_ok() ? 0 : static_cast<int>(ExitCode::kNo);
 }

@@ -4,17 +4,14 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <utility>
 
-#include "base/file.h"
 #include "base/host.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "cli/audit_table.h"
 #include "cli/progress.h"
-#include "collectives/world.h"
-#include "engine/gemm/gemm.h"
-#include "engine/io/run_folder.h"
 #include "engine/parallel/agree.h"
 #include "engine/trainer.h"
 #include "reports/evidence.h"
@@ -25,14 +22,6 @@ namespace {
 // Metrics lines and the evidence record of a step, with room for the envelope.
 std::uint64_t needed_bytes(std::int64_t steps) {
   return (1u << 20) + static_cast<std::uint64_t>(steps) * 1024;
-}
-
-int ranks_on_this_host(const collectives::Communicator& world) {
-  int here = 0;
-  for (int rank = 0; rank < world.size(); ++rank) {
-    here += world.host(rank) == world.host(world.rank()) ? 1 : 0;
-  }
-  return here;
 }
 
 // World ranks that the error says are gone or silent.
@@ -56,6 +45,20 @@ std::string lost_host(const Error& error) {
   return {};
 }
 
+// The rank that writes the evidence of a fault: the lowest survivor of a loss; who failed itself;
+// the loud one where all failed alike. Nobody for an input that was refused: that is no run.
+int writer_of(const Error& error, int own_rank) {
+  constexpr int kNobody = -1;
+  if (error.exit_code() != ExitCode::kFault) return kNobody;
+  const auto* peer = dynamic_cast<const collectives::PeerLostError*>(&error);
+  if (peer != nullptr && peer->failed()) return kNobody;
+  const std::vector<int> lost = lost_ranks(error);
+  if (lost.empty()) return error.quiet() ? kNobody : own_rank;
+  int writer = 0;
+  while (std::find(lost.begin(), lost.end(), writer) != lost.end()) ++writer;
+  return writer;
+}
+
 void announce(const collectives::Communicator& world, const planner::Plan& plan,
               const std::string& folder) {
   const planner::Config& config = plan.config;
@@ -77,28 +80,30 @@ std::string TrainRun::output_dir() const {
   return "runs/" + std::filesystem::path(loaded_.config.source).stem().string();
 }
 
-reports::Envelope TrainRun::begin(const collectives::Communicator& world) const {
+reports::Envelope TrainRun::begin(const engine::TrainResult& result, int world_size) const {
   reports::Envelope envelope = reports::begin_envelope("train", argv_);
   envelope.started_at = started_at_;
+  envelope.ended_at = reports::now_utc();
   envelope.config_path = loaded_.config.source;
   envelope.config_yaml = loaded_.resolved_yaml;
   envelope.resolved = loaded_.resolved;
   envelope.world_size_asked = static_cast<int>(loaded_.config.parallel.ranks());
-  envelope.world_size_actual = world.size();
-  envelope.backend = world.backend();
-  const engine::GemmLibrary gemm = engine::gemm_library();
-  envelope.libraries.emplace_back("gemm", gemm.name + " " + gemm.version + " (" + gemm.core + ")");
-  for (const collectives::BackendStatus& backend : collectives::backend_status()) {
-    if (backend.available) envelope.libraries.emplace_back(backend.name, backend.detail);
-  }
+  envelope.world_size_actual = world_size;
+  envelope.backend = result.backend;
+  envelope.ranks = result.ranks;
   return envelope;
 }
 
 void TrainRun::run_rank(collectives::Communicator& world) {
   std::unique_ptr<engine::RunFolder> folder;
   std::unique_ptr<AtomicFile> evidence;
+  std::unique_ptr<engine::TrainingData> data;
   engine::attempt_together(world, [&] {
-    engine::check_host_memory(plan_, read_host_info(), ranks_on_this_host(world));
+    engine::check_host_memory(plan_.memory.worst_total_bytes, read_host_info(),
+                              collectives::ranks_on_this_host(world),
+                              "use a smaller micro_batch_size, a smaller model, or fewer ranks");
+    data = std::make_unique<engine::TrainingData>(
+        engine::open_training_data(loaded_.config, world.rank() == 0));
     if (world.rank() != 0) return;
     folder =
         std::make_unique<engine::RunFolder>(output_dir(), needed_bytes(loaded_.config.train.steps));
@@ -106,62 +111,93 @@ void TrainRun::run_rank(collectives::Communicator& world) {
     announce(world, plan_, output_dir());
   });
   engine::TrainResult result;
-  {
-    Progress progress(loaded_.config.train.steps, std::chrono::seconds(5));
-    engine::TrainOptions options;
-    options.on_step = [&](const engine::StepRecord& step) {
-      folder->append_metrics(reports::metrics_line(step));
-      progress.step(step);
-    };
-    options.on_eval = [&](const engine::EvalRecord& eval) {
-      folder->append_metrics(reports::metrics_line(eval));
-      progress.evaluation(eval);
-    };
-    try {
-      engine::train(world, plan_, options, result);
-    } catch (const Error& error) {
-      evidence.reset();
-      // An input that was refused is no run: only faults leave evidence.
-      if (error.exit_code() == ExitCode::kFault) write_fault_evidence(world, error, result);
-      throw;
-    }
+  Shown of_thread;
+  Shown& shown = world.backend() == "local" ? of_thread : process_;
+  try {
+    run_engine(world, *data, folder.get(), shown, result);
+  } catch (const Error& error) {
+    evidence.reset();
+    write_fault_evidence(error, shown);
+    throw;
   }
   if (!result.audit_ok) audit_ok_ = false;
-  if (world.rank() != 0) return;
-  reports::Envelope envelope = begin(world);
-  envelope.ranks = result.ranks;
-  envelope.ended_at = reports::now_utc();
-  const std::string document = reports::train_json(envelope, result, plan_);
-  evidence->write(document);
-  evidence->commit();
+  if (world.rank() == 0) finish(result, world.size(), *evidence);
+}
+
+void TrainRun::run_engine(collectives::Communicator& world, const engine::TrainingData& data,
+                          engine::RunFolder* folder, Shown& shown, engine::TrainResult& result) {
+  {
+    const std::lock_guard lock(shown.mutex);
+    shown.rank = world.rank();
+    shown.world_size = world.size();
+    shown.result.backend = world.backend();
+    shown.running = true;
+  }
+  std::optional<Progress> progress;
+  if (folder != nullptr) progress.emplace(loaded_.config.train.steps, std::chrono::seconds(5));
+  engine::TrainOptions options;
+  options.on_step = [&](const engine::StepRecord& step) {
+    {
+      const std::lock_guard lock(shown.mutex);
+      shown.result.steps.push_back(step);
+      shown.result.ranks = result.ranks;
+    }
+    if (folder == nullptr) return;
+    folder->append_metrics(reports::metrics_line(step));
+    progress->step(step);
+  };
+  options.on_eval = [&](const engine::EvalRecord& eval) {
+    {
+      const std::lock_guard lock(shown.mutex);
+      shown.result.evals.push_back(eval);
+      shown.result.ranks = result.ranks;
+    }
+    if (folder == nullptr) return;
+    folder->append_metrics(reports::metrics_line(eval));
+    progress->evaluation(eval);
+  };
+  engine::train(world, plan_, data, options, result);
+  const std::lock_guard lock(shown.mutex);
+  shown.running = false;
+}
+
+void TrainRun::finish(const engine::TrainResult& result, int world_size,
+                      AtomicFile& evidence) const {
+  const std::string document = reports::train_json(begin(result, world_size), result, plan_);
+  evidence.write(document);
+  evidence.commit();
   std::cerr << audit_table(result);
-  log::info("evidence in " + folder->evidence_path().string());
+  log::info("evidence in " + evidence.path().string());
   if (options_.json) std::cout << document;
 }
 
-void TrainRun::write_fault_evidence(const collectives::Communicator& world, const Error& error,
-                                    engine::TrainResult& result) const {
+void TrainRun::last_words(const Error& error) noexcept {
+  try {
+    write_fault_evidence(error, process_);
+  } catch (...) {
+    // The process is about to end over the first failure, which has been reported.
+  }
+}
+
+void TrainRun::write_fault_evidence(const Error& error, Shown& shown) const {
+  const std::lock_guard lock(shown.mutex);
+  if (!shown.running || shown.fault_written || shown.rank != writer_of(error, shown.rank)) return;
+  shown.fault_written = true;
   const std::vector<int> lost = lost_ranks(error);
-  int writer = 0;
-  while (std::find(lost.begin(), lost.end(), writer) != lost.end()) ++writer;
-  if (world.rank() != writer) return;
   const std::chrono::duration<double> since_start = std::chrono::steady_clock::now() - start_;
   engine::FaultRecord fault;
   fault.code = error.code();
   fault.message = error.what();
   fault.lost_rank = lost.empty() ? -1 : lost.front();
   fault.lost_host = lost_host(error);
-  fault.at_step = static_cast<std::int64_t>(result.steps.size()) + 1;
+  fault.at_step = static_cast<std::int64_t>(shown.result.steps.size()) + 1;
   fault.detected_s = since_start.count();
-  result.fault = fault;
-  result.audit_ok = false;
+  shown.result.fault = fault;
+  shown.result.audit_ok = false;
   try {
-    if (writer > 0) engine::remove_unfinished_evidence(output_dir());
-    reports::Envelope envelope = begin(world);
-    envelope.ranks = result.ranks;
-    envelope.ended_at = reports::now_utc();
+    engine::remove_unfinished_evidence(output_dir());
     write_file(std::filesystem::path(output_dir()) / "evidence.json",
-               reports::train_json(envelope, result, plan_));
+               reports::train_json(begin(shown.result, shown.world_size), shown.result, plan_));
   } catch (const Error& second) {
     // The first failure is the one to report; the disk may be what failed.
     log::warn(std::string("the fault could not be recorded: ") + second.what());

@@ -4,11 +4,15 @@
 
 #include <atomic>
 #include <chrono>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "collectives/communicator.h"
+#include "engine/data/training_data.h"
+#include "engine/io/run_folder.h"
 #include "engine/records.h"
 #include "planner/config/config.h"
 #include "planner/plan.h"
@@ -29,13 +33,28 @@ class TrainRun {
   // Collective: the body of every rank. Rank 0 owns the run folder; when it is lost, the lowest
   // survivor writes the evidence.
   void run_rank(collectives::Communicator& world);
+  // WorldOptions::last_words: writes the evidence of a fault for a rank that is a process and whose
+  // body is not coming back. Does nothing unless this rank is the one to write it.
+  void last_words(const Error& error) noexcept;
   bool audit_ok() const { return audit_ok_; }
 
  private:
   std::string output_dir() const;
-  reports::Envelope begin(const collectives::Communicator& world) const;
-  void write_fault_evidence(const collectives::Communicator& world, const Error& error,
-                            engine::TrainResult& result) const;
+  // What a rank has to show so far; the watchdog's thread may ask for it at any time.
+  struct Shown {
+    std::mutex mutex;
+    bool running = false;
+    bool fault_written = false;
+    int rank = 0;
+    int world_size = 1;
+    engine::TrainResult result;
+  };
+
+  reports::Envelope begin(const engine::TrainResult& result, int world_size) const;
+  void run_engine(collectives::Communicator& world, const engine::TrainingData& data,
+                  engine::RunFolder* folder, Shown& shown, engine::TrainResult& result);
+  void finish(const engine::TrainResult& result, int world_size, AtomicFile& evidence) const;
+  void write_fault_evidence(const Error& error, Shown& shown) const;
 
   const TrainRunOptions& options_;
   const std::vector<std::string>& argv_;
@@ -44,6 +63,7 @@ class TrainRun {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::string started_at_ = reports::now_utc();
   std::atomic<bool> audit_ok_{true};  // ranks may be threads
+  Shown process_;                     // of the rank that is this process; unused by threads
 };
 
 }  // namespace nqd::cli

@@ -31,13 +31,16 @@ namespace nqd::collectives {
 // A rank died or reported a failure. NQD4001.
 class PeerLostError : public Error {
  public:
-  PeerLostError(int lost_rank, std::string host, const std::string& message);
+  // `failed`: the rank said itself why it ends; else it is gone without a word.
+  PeerLostError(int lost_rank, std::string host, const std::string& message, bool failed = false);
   int lost_rank() const { return lost_rank_; }  // rank in the world
   const std::string& host() const { return host_; }
+  bool failed() const { return failed_; }
 
  private:
   int lost_rank_;
   std::string host_;
+  bool failed_;
 };
 
 // A wait passed its deadline; `waiting_for` are the world ranks that did not arrive, and `host` the
@@ -132,6 +135,9 @@ class Communicator {
   // How long any one wait may take. Default 60 s.
   virtual void set_deadline(std::chrono::milliseconds deadline) = 0;
 };
+
+// Ranks of the communicator on the calling rank's host, itself included.
+int ranks_on_this_host(const Communicator& communicator);
 
 // Typed views for callers that hold floats.
 template <typename T>

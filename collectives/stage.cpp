@@ -50,7 +50,7 @@ std::string describe(const Stage& stage) {
 
 void Fault::raise() const {
   if (kind == Kind::kTimeout) throw TimeoutError(ranks, host, message);
-  throw PeerLostError(ranks.empty() ? -1 : ranks.front(), host, message);
+  throw PeerLostError(ranks.empty() ? -1 : ranks.front(), host, message, kind == Kind::kPeerFailed);
 }
 
 Fault timeout_fault(const Stage& mine, double waited_s, std::vector<PeerStatus> group,

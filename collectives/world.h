@@ -15,6 +15,11 @@ struct WorldOptions {
   // Ranks asked for. Empty: the launcher's world size, or 1 without a launcher.
   std::optional<int> ranks;
   std::chrono::milliseconds deadline{60'000};
+  // Called at most once, with the error that the body would have got, on a thread of its own, when
+  // the body of a rank that is a process has not come back from its own work a moment after a
+  // fault; the process ends when it returns. For what must be written before that; it must not
+  // throw.
+  std::function<void(const Error&)> last_words;
 };
 
 // What the launcher said about this process before MPI is asked, with the variable it came from.

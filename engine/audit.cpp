@@ -29,6 +29,13 @@ std::uint64_t bytes_sent(const collectives::Traffic& traffic) {
   return total;
 }
 
+// Before the first step, every eval_every steps, and at the end.
+std::int64_t evaluations(const planner::TrainSpec& train) {
+  if (train.steps == 0) return 1;
+  if (train.eval_every == 0) return 2;
+  return 1 + (train.steps + train.eval_every - 1) / train.eval_every;
+}
+
 double distance(const AuditRow& row) { return std::abs(std::log(std::max(row.ratio, 1e-300))); }
 
 }  // namespace
@@ -57,18 +64,18 @@ std::vector<AuditRow> memory_rows(const planner::Plan& plan, const MemoryLedger&
     row.predicted = predicted_bytes(plan, row.category);
     row.measured = static_cast<double>(ledger.peak_bytes(tag));
     row.note = "peak of tagged allocations";
-    if (row.predicted != 0 || row.measured != 0) rows.push_back(finish(std::move(row)));
+    rows.push_back(finish(std::move(row)));
   }
   return rows;
 }
 
 std::vector<AuditRow> traffic_rows(const planner::Plan& plan, const collectives::Traffic& dp,
-                                   const collectives::Traffic& control, int rank, int ranks,
-                                   std::int64_t steps, const ControlCalls& calls) {
+                                   const collectives::Traffic& control, int rank, int ranks) {
   using collectives::Algorithm;
   using collectives::Collective;
   const auto own = static_cast<std::size_t>(rank);
   const auto all = static_cast<std::size_t>(ranks);
+  const std::int64_t steps = plan.config.train.steps;
   const auto sum_bytes = [&](std::size_t count) {
     return static_cast<double>(
         collectives::rank_traffic(Collective::kAllReduce, Algorithm::kRing, all, own, count, 8)
@@ -81,8 +88,8 @@ std::vector<AuditRow> traffic_rows(const planner::Plan& plan, const collectives:
   gradients.measured = static_cast<double>(bytes_sent(dp));
   AuditRow sums;
   sums.category = "control.all_reduce";
-  sums.predicted = sum_bytes(2) * static_cast<double>(calls.two_double_sums) +
-                   sum_bytes(static_cast<std::size_t>(calls.step_time_maximum_count));
+  sums.predicted = sum_bytes(2) * static_cast<double>(steps + evaluations(plan.config.train)) +
+                   sum_bytes(static_cast<std::size_t>(steps));
   sums.measured = static_cast<double>(bytes_sent(control));
   std::vector<AuditRow> rows = {std::move(gradients), std::move(sums)};
   for (AuditRow& row : rows) {
@@ -137,7 +144,8 @@ std::vector<AuditRow> worst_over_ranks(collectives::Communicator& world,
       row = row.kind == "witness" ? resident_row(row.predicted, row.measured) : finish(row);
       if (ranks > 1)
         row.note += "; worst of " + std::to_string(ranks) + " ranks: rank " + std::to_string(rank);
-      if (rank == 0 || distance(row) > distance(worst) || (worst.ok && !row.ok)) worst = row;
+      const bool worse = row.ok == worst.ok ? distance(row) > distance(worst) : !row.ok;
+      if (rank == 0 || worse) worst = row;
     }
     rows[i] = worst;
   }

@@ -12,18 +12,13 @@
 
 namespace nqd::engine {
 
-// Control reductions of a run besides gradients: a two-double sum a step and an evaluation, and one
-// maximum over the step times at the end.
-struct ControlCalls {
-  std::int64_t two_double_sums = 0;
-  std::int64_t step_time_maximum_count = 0;  // doubles in the closing reduction
-};
-
-// Persistent and transient bytes by category, communicated bytes by group; exact rows.
+// Persistent and transient bytes, a row for every tag of the ledger, also those at 0: all ranks
+// have the same rows. Exact.
 std::vector<AuditRow> memory_rows(const planner::Plan& plan, const MemoryLedger& ledger);
+// Bytes sent of a whole run by group; exact. "control" carries a sum of two doubles for each step
+// and each evaluation, and at the end one maximum over the step times.
 std::vector<AuditRow> traffic_rows(const planner::Plan& plan, const collectives::Traffic& dp,
-                                   const collectives::Traffic& control, int rank, int ranks,
-                                   std::int64_t steps, const ControlCalls& calls);
+                                   const collectives::Traffic& control, int rank, int ranks);
 // Anonymous resident-set growth of the process against everything the ledgers of its ranks hold: a
 // buffer that no tag knows of shows here. Allowed: −2 %, +5 % + 32 MiB (library and thread
 // workspaces).
@@ -34,8 +29,9 @@ std::vector<AuditRow> time_rows(const planner::Plan& plan, const std::vector<Ste
 // Sets ratio and, for exact rows, ok.
 AuditRow finish(AuditRow row);
 
-// Collective. Of each row, the worst over the ranks (furthest from ratio 1), with a note that names
-// the rank; every rank passes the same rows in the same order and gets the same result.
+// Collective. Of each row, the worst over the ranks (a failing one before the others, then the
+// furthest from ratio 1), with a note that names the rank; every rank passes the same rows in the
+// same order and gets the same result.
 std::vector<AuditRow> worst_over_ranks(collectives::Communicator& world,
                                        std::vector<AuditRow> rows);
 

@@ -76,6 +76,7 @@ struct TrainResult {
   double tokens_per_s = 0;  // median over steps after the first
   double mfu = 0;           // 0 = peak unknown
   std::int64_t parameters = 0;
+  std::string data_digest;     // SHA-256 of the dataset; known on the rank that verified it
   std::string weights_sha256;  // of the final weights of rank 0, for bitwise comparison
   std::string gemm_library;
   std::string gemm_core;

@@ -24,7 +24,6 @@
 #include "engine/models/gpt.h"
 #include "engine/optimizer/schedule.h"
 #include "engine/optimizer/update.h"
-#include "engine/parallel/agree.h"
 #include "engine/parallel/ddp.h"
 #include "planner/memory.h"
 
@@ -70,12 +69,16 @@ std::vector<RankIdentity> gather_identities(Communicator& world) {
 
 class Trainer {
  public:
-  Trainer(Communicator& world, const planner::Plan& plan, const TrainOptions& options,
-          TrainResult& result)
-      : world_(world), plan_(plan), config_(plan.config), options_(options), result_(result) {}
+  Trainer(Communicator& world, const planner::Plan& plan, const TrainingData& data,
+          const TrainOptions& options, TrainResult& result)
+      : world_(world),
+        plan_(plan),
+        config_(plan.config),
+        data_(data),
+        options_(options),
+        result_(result) {}
 
   void run() {
-    open_data();
     join_groups();
     allocate();
     evaluate(0);
@@ -88,26 +91,9 @@ class Trainer {
   }
 
  private:
-  void open_data() {
-    attempt_together(world_, [this] {
-      const std::filesystem::path folder = config_.data.path;
-      train_file_ = std::make_unique<TokenFile>(folder / "train.tokens");
-      heldout_file_ = std::make_unique<TokenFile>(folder / "heldout.tokens");
-      for (const TokenFile* file : {train_file_.get(), heldout_file_.get()}) {
-        if (file->vocab() <= config_.model.vocab) continue;
-        throw Error(ExitCode::kUsage, "NQD1402",
-                    "the data has token values up to " + std::to_string(file->vocab() - 1) +
-                        ", but model.vocab is " + std::to_string(config_.model.vocab),
-                    "set model.vocab to at least " + std::to_string(file->vocab()));
-      }
-      sampler_ = std::make_unique<Sampler>(train_file_->samples(config_.model.sequence),
-                                           static_cast<std::uint64_t>(config_.train.seed));
-      heldout_samples_ = heldout_file_->samples(config_.model.sequence);
-    });
-  }
-
   void join_groups() {
     result_.backend = world_.backend();
+    result_.data_digest = data_.digest;
     result_.ranks = gather_identities(world_);
     const GemmLibrary library = gemm_library();
     result_.gemm_library = library.name + " " + library.version;
@@ -147,6 +133,7 @@ class Trainer {
     if (fault.untagged_bytes > 0) {
       seeded_untagged_ = Buffer(nullptr, MemoryTag::kWorkspace, fault.untagged_bytes);
     }
+    if (fault.extra_control_sum) sum_over<1>(*control_, {0});
     if (fault.skip_bucket) reducer_->skip_bucket_for_test(*fault.skip_bucket);
   }
 
@@ -159,7 +146,7 @@ class Trainer {
     double loss_sum = 0;
     double exposed_s = 0;
     for (std::int64_t m = 0; m < config_.micro_batches(); ++m) {
-      batch_->load_training(*train_file_, *sampler_, static_cast<std::uint64_t>(step - 1),
+      batch_->load_training(data_.train, data_.sampler, static_cast<std::uint64_t>(step - 1),
                             static_cast<std::uint64_t>(train.global_batch_size), dp_->rank(),
                             dp_->size(), m);
       loss_sum += model_->forward(batch_->tokens(), batch_->targets());
@@ -176,7 +163,6 @@ class Trainer {
     const auto totals =
         sum_over<2>(*control_, {loss_sum, static_cast<double>(batch_->tokens().size()) *
                                               static_cast<double>(config_.micro_batches())});
-    ++calls_.two_double_sums;
     StepRecord record;
     record.step = step;
     record.tokens = static_cast<std::int64_t>(totals[1]);
@@ -190,7 +176,7 @@ class Trainer {
                       train.optimizer, step, record.lr, record.grad_norm);
     record.step_s = seconds_since(start);
     result_.steps.push_back(record);
-    if (world_.rank() == 0 && options_.on_step) options_.on_step(record);
+    if (options_.on_step) options_.on_step(record);
   }
 
   // Loss and gradients are equal on all ranks by now, so that all of them throw.
@@ -210,23 +196,22 @@ class Trainer {
   void evaluate(std::int64_t step) {
     const std::int64_t rows = config_.train.micro_batch_size;
     const std::uint64_t wanted = std::min<std::uint64_t>(
-        heldout_samples_, static_cast<std::uint64_t>(config_.train.eval_batches * rows));
+        data_.heldout_samples, static_cast<std::uint64_t>(config_.train.eval_batches * rows));
     const collectives::Chunk mine = collectives::chunk_of(
         wanted, static_cast<std::size_t>(dp_->size()), static_cast<std::size_t>(dp_->rank()));
     double loss_sum = 0;
     double tokens = 0;
     for (std::size_t done = 0; done < mine.count; done += static_cast<std::size_t>(rows)) {
       const auto count = std::min<std::int64_t>(rows, static_cast<std::int64_t>(mine.count - done));
-      batch_->load_heldout(*heldout_file_, mine.begin + done, count);
+      batch_->load_heldout(data_.heldout, mine.begin + done, count);
       loss_sum += model_->forward(batch_->tokens(), batch_->targets());
       tokens += static_cast<double>(count * config_.model.sequence);
     }
     const auto totals = sum_over<2>(*control_, {loss_sum, tokens});
-    ++calls_.two_double_sums;
     if (totals[1] == 0) return;  // the held-out file is shorter than one sequence
     const EvalRecord record{step, totals[0] / totals[1], static_cast<std::int64_t>(totals[1])};
     result_.evals.push_back(record);
-    if (world_.rank() == 0 && options_.on_eval) options_.on_eval(record);
+    if (options_.on_eval) options_.on_eval(record);
   }
 
   // Step times become the maximum over ranks, then measured is set beside predicted.
@@ -235,7 +220,6 @@ class Trainer {
     for (const StepRecord& step : result_.steps) times.push_back(step.step_s);
     control_->all_reduce(std::as_bytes(std::span(times)), std::as_writable_bytes(std::span(times)),
                          DType::kFloat64, ReduceOp::kMax, Algorithm::kRing);
-    calls_.step_time_maximum_count = static_cast<std::int64_t>(times.size());
     for (std::size_t i = 0; i < times.size(); ++i) result_.steps[i].step_s = times[i];
     const double median_s = median_step_s(result_.steps);
     if (median_s > 0) {
@@ -247,13 +231,15 @@ class Trainer {
 
   void audit() {
     std::vector<AuditRow> rows = memory_rows(plan_, ledger_);
-    for (AuditRow& row : traffic_rows(plan_, dp_->traffic(), control_->traffic(), dp_->rank(),
-                                      dp_->size(), config_.train.steps, calls_)) {
+    for (AuditRow& row :
+         traffic_rows(plan_, dp_->traffic(), control_->traffic(), dp_->rank(), dp_->size())) {
       rows.push_back(std::move(row));
     }
     gather_traffic();
     rows.push_back(resident());
     rows = worst_over_ranks(world_, std::move(rows));
+    std::erase_if(rows,
+                  [](const AuditRow& row) { return row.predicted == 0 && row.measured == 0; });
     for (AuditRow& row : time_rows(plan_, result_.steps)) rows.push_back(std::move(row));
     rows.push_back(replicas());
     result_.audit = std::move(rows);
@@ -314,14 +300,11 @@ class Trainer {
   Communicator& world_;
   const planner::Plan& plan_;
   const planner::Config& config_;
+  const TrainingData& data_;
   const TrainOptions& options_;
   TrainResult& result_;
 
   MemoryLedger ledger_;  // before everything that it counts
-  std::unique_ptr<TokenFile> train_file_;
-  std::unique_ptr<TokenFile> heldout_file_;
-  std::unique_ptr<Sampler> sampler_;
-  std::uint64_t heldout_samples_ = 0;
   std::unique_ptr<Communicator> dp_;
   std::unique_ptr<Communicator> control_;
   std::unique_ptr<Gpt> model_;
@@ -332,7 +315,6 @@ class Trainer {
   std::unique_ptr<MicroBatch> batch_;
   std::unique_ptr<DdpReducer> reducer_;
   std::uint64_t resident_before_ = 0;
-  ControlCalls calls_;
 };
 
 [[noreturn]] void refuse(const std::string& what, const std::string& hint) {
@@ -375,22 +357,22 @@ void check_trainable(const planner::Config& config) {
   }
 }
 
-void check_host_memory(const planner::Plan& plan, const HostInfo& host, int ranks_here) {
-  const double needed = plan.memory.worst_total_bytes * ranks_here;
+void check_host_memory(double bytes_per_rank, const HostInfo& host, int ranks_here,
+                       const std::string& hint) {
+  const double needed = bytes_per_rank * ranks_here;
   const auto limit = static_cast<double>(host.memory_limit_bytes());
   if (limit == 0 || needed <= limit) return;
   throw Error(ExitCode::kNo, "NQD1403",
-              std::to_string(ranks_here) + " ranks of " +
-                  format_bytes_binary(plan.memory.worst_total_bytes) + " need " +
-                  format_bytes_binary(needed) + ", but host " + host.hostname + " allows " +
-                  format_bytes_binary(limit) +
+              std::to_string(ranks_here) + " ranks of " + format_bytes_binary(bytes_per_rank) +
+                  " need " + format_bytes_binary(needed) + ", but host " + host.hostname +
+                  " allows " + format_bytes_binary(limit) +
                   (host.cgroup_memory_bytes ? " (its cgroup's limit)" : "") + ": " +
                   format_bytes_binary(needed - limit) + " too much",
-              "use a smaller micro_batch_size, a smaller model, or fewer ranks on this host");
+              hint);
 }
 
-void train(Communicator& world, const planner::Plan& plan, const TrainOptions& options,
-           TrainResult& result) {
+void train(Communicator& world, const planner::Plan& plan, const TrainingData& data,
+           const TrainOptions& options, TrainResult& result) {
   if (world.size() != plan.config.parallel.ranks()) {
     Error error(ExitCode::kEnvironment, "NQD3001",
                 "the mesh has " + std::to_string(plan.config.parallel.ranks()) +
@@ -399,7 +381,7 @@ void train(Communicator& world, const planner::Plan& plan, const TrainOptions& o
     error.set_quiet(world.rank() != 0);
     throw error;
   }
-  Trainer(world, plan, options, result).run();
+  Trainer(world, plan, data, options, result).run();
 }
 
 }  // namespace nqd::engine

@@ -1,5 +1,7 @@
 #include "collectives/bench/operation.h"
 
+#include <algorithm>
+
 namespace nqd::collectives {
 
 Operation::Operation(Communicator& world, const BenchOptions& options, std::size_t max_bytes)
@@ -39,6 +41,9 @@ std::span<std::byte> Operation::out() {
 }
 
 void Operation::fill() {
+  // The right answer of an earlier call must not stand in for a call that writes nothing.
+  constexpr std::byte kPoison{0xA5};
+  std::ranges::fill(out(), kPoison);
   pattern_.fill_input(in(), static_cast<std::size_t>(world_.rank()), in_part().first);
 }
 

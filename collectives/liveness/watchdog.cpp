@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -27,10 +28,11 @@ double seconds_between(Watchdog::Clock::time_point from, Watchdog::Clock::time_p
 }  // namespace
 
 Watchdog::Watchdog(std::unique_ptr<Board> board, std::uint32_t own_slot,
-                   std::vector<std::string> hosts)
+                   std::vector<std::string> hosts, std::function<void(const Error&)> last_words)
     : board_(std::move(board)),
       own_slot_(own_slot),
       hosts_(std::move(hosts)),
+      last_words_(std::move(last_words)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   open_peers();
   thread_ = std::thread([this] { loop(); });
@@ -51,17 +53,23 @@ Watchdog::~Watchdog() {
 }
 
 void Watchdog::open_peers() {
-  bool unwatched = false;
+  int unwatched = 0;  // errno of the first failure
   for (std::uint32_t slot = 0; slot < board_->slots(); ++slot) {
     if (slot == own_slot_) continue;
     Peer peer{slot, -1, board_->heartbeat(slot), Clock::now()};
     peer.descriptor =
         static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(board_->pid(slot)), 0u));
-    unwatched = unwatched || peer.descriptor < 0;
+    const int reason = peer.descriptor < 0 ? errno : 0;
+    peer.gone = reason == ESRCH;
     peers_.push_back(peer);
+    if (peer.gone) {
+      on_exit(peer);
+    } else if (unwatched == 0) {
+      unwatched = reason;
+    }
   }
-  if (unwatched) {
-    log::warn(std::string("this system has no pidfd (") + std::strerror(errno) +
+  if (unwatched != 0) {
+    log::warn(std::string("this system has no pidfd (") + std::strerror(unwatched) +
               "): a lost rank is noticed at the deadline only");
   }
 }
@@ -105,6 +113,22 @@ void Watchdog::fail_timeout(const Stage& stage, double waited_s, const std::vect
     if (rank != own_world_rank()) peers.push_back(status(rank));
   }
   fail(timeout_fault(stage, waited_s, std::move(peers), pending));
+}
+
+void Watchdog::fail_silent(std::chrono::milliseconds deadline) {
+  const auto now = Clock::now();
+  std::vector<int> silent;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const Peer& peer : peers_) {
+      if (!peer.gone && now - peer.last_beat >= deadline) {
+        silent.push_back(board_->world_rank(peer.slot));
+      }
+    }
+  }
+  if (silent.empty()) return;
+  const Stage own = board_->stage(own_slot_);
+  fail_timeout(own, std::chrono::duration<double>(deadline).count(), silent, silent);
 }
 
 void Watchdog::acknowledge() {
@@ -231,9 +255,13 @@ void Watchdog::check_grace() {
   if (Clock::now() - fault_time_ < kGrace) return;
   const Fault fault = *fault_;
   lock.unlock();
-  const std::string code = fault.kind == Fault::Kind::kTimeout ? "NQD4002" : "NQD4001";
-  log::error("[" + code + "]: " + fault.message +
-             "\n  this rank did not come back from its own work, so its watchdog ends it");
+  try {
+    fault.raise();
+  } catch (const Error& error) {
+    log::error("[" + error.code() + "]: " + error.what() +
+               "\n  this rank did not come back from its own work, so its watchdog ends it");
+    if (last_words_) last_words_(error);
+  }
   abort_process(static_cast<int>(ExitCode::kFault));
 }
 

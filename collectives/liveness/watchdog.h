@@ -4,9 +4,10 @@
 // them ends at its deadline.
 //
 // On a fault it sets a flag that waits look at. If the program does not come back within kGrace
-// (it is stuck in a library call or a long computation), the watchdog prints the report itself and
-// ends the process with exit code 4. Open MPI's mpirun sends survivors SIGTERM 1 s after a death,
-// and SIGKILL as soon as one of them then ends: the report must be out before.
+// (it is stuck in a library call or a long computation), the watchdog prints the report itself,
+// calls the program's last words and ends the process with exit code 4. Open MPI's mpirun sends
+// survivors SIGTERM 1 s after a death, and SIGKILL as soon as one of them then ends: the report
+// must be out before.
 //
 // SIGTERM is held back: once a fault is being reported it is ignored for kTerminateAfterFault;
 // without one, it ends the process after kTerminateWait in which a peer's death may still show.
@@ -15,6 +16,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -23,6 +25,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/error.h"
 #include "collectives/liveness/board.h"
 #include "collectives/stage.h"
 
@@ -32,13 +35,15 @@ class Watchdog {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds kTick{50};
-  static constexpr std::chrono::milliseconds kGrace{800};
+  static constexpr std::chrono::milliseconds kGrace{300};
   static constexpr std::chrono::milliseconds kLeaveWithin{900};
   static constexpr std::chrono::milliseconds kTerminateAfterFault{2000};
   static constexpr std::chrono::milliseconds kTerminateWait{300};
 
-  // `hosts` by world rank. Every slot of the board must have been entered.
-  Watchdog(std::unique_ptr<Board> board, std::uint32_t own_slot, std::vector<std::string> hosts);
+  // `hosts` by world rank. Every slot of the board must have been entered. `last_words` is what
+  // WorldOptions says of it.
+  Watchdog(std::unique_ptr<Board> board, std::uint32_t own_slot, std::vector<std::string> hosts,
+           std::function<void(const Error&)> last_words);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
@@ -54,6 +59,9 @@ class Watchdog {
   // As fail, for a wait that passed its deadline in `stage` of the group `group` (world ranks).
   void fail_timeout(const Stage& stage, double waited_s, const std::vector<int>& group,
                     const std::vector<int>& pending);
+  // For a wait without a deadline of its own: fails the world when a peer of this host, whose
+  // process lives, has shown no sign of life for `deadline`.
+  void fail_silent(std::chrono::milliseconds deadline);
   // The program has the error of the fault in hand; the watchdog need not end the process.
   void acknowledge();
   // For abort_process: the report is out. Returns when every survivor of this host has said the
@@ -111,6 +119,7 @@ class Watchdog {
   const std::unique_ptr<Board> board_;
   const std::uint32_t own_slot_;
   const std::vector<std::string> hosts_;
+  const std::function<void(const Error&)> last_words_;
   int wake_ = -1;  // eventfd: stop, or SIGTERM
 
   std::atomic<bool> faulted_{false};

@@ -99,12 +99,13 @@ std::pair<std::unique_ptr<Board>, std::uint32_t> open_board(MPI_Comm world) {
 // The MPI world of this process between MPI_Init and MPI_Finalize.
 class Session {
  public:
-  Session() {
+  explicit Session(std::function<void(const Error&)> last_words) {
     check(MPI_Comm_dup(MPI_COMM_WORLD, &control_), "MPI_Comm_dup");
     check(MPI_Comm_set_errhandler(control_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     std::vector<std::string> hosts = gather_hosts(control_);
     auto [board, slot] = open_board(control_);
-    watchdog_ = std::make_unique<Watchdog>(std::move(board), slot, std::move(hosts));
+    watchdog_ =
+        std::make_unique<Watchdog>(std::move(board), slot, std::move(hosts), std::move(last_words));
   }
 
   Watchdog& watchdog() { return *watchdog_; }
@@ -120,15 +121,18 @@ class Session {
     return std::make_unique<MpiTransport>(*watchdog_, world, std::move(ranks), "world");
   }
 
-  // Collective. Returns when every rank's body has ended, however long that takes.
-  void finish() {
+  // Collective. Returns when every rank's body has ended, however long that takes while its heart
+  // beats.
+  void finish(std::chrono::milliseconds deadline) {
     watchdog_->set_state(RankState::kBodyEnded);
     MPI_Request request = MPI_REQUEST_NULL;
     check(MPI_Ibarrier(control_, &request), "MPI_Ibarrier");
     Backoff backoff;
     for (int done = 0; done == 0; backoff.pause()) {
       check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-      if (done == 0 && watchdog_->faulted()) watchdog_->raise();
+      if (done != 0) break;
+      watchdog_->fail_silent(deadline);
+      if (watchdog_->faulted()) watchdog_->raise();
     }
     watchdog_->set_state(RankState::kFinished);
     MPI_Comm_free(&control_);
@@ -166,7 +170,7 @@ void run_session(Session& session, const WorldOptions& options,
     PointToPointCommunicator communicator(std::move(transport));
     body(communicator);
   }
-  session.finish();
+  session.finish(options.deadline);
 }
 
 }  // namespace
@@ -185,7 +189,7 @@ std::string detail() {
 void run(const WorldOptions& options, const LaunchIdentity& identity,
          const std::function<void(Communicator&)>& body) {
   initialize(identity);
-  auto session = std::make_unique<Session>();
+  auto session = std::make_unique<Session>(options.last_words);
   if (identity.world_size > 1) {
     log::set_thread_prefix("rank " + std::to_string(session->watchdog().own_world_rank()));
   }

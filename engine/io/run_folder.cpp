@@ -48,7 +48,6 @@ RunFolder::RunFolder(std::filesystem::path folder, std::uint64_t needed_bytes)
   try {
     check_space(needed_bytes);
     remove_unfinished_evidence(folder_);
-    open_metrics();
   } catch (...) {
     ::close(lock_);
     throw;
@@ -56,7 +55,7 @@ RunFolder::RunFolder(std::filesystem::path folder, std::uint64_t needed_bytes)
 }
 
 RunFolder::~RunFolder() {
-  ::close(metrics_);
+  if (metrics_ >= 0) ::close(metrics_);
   ::close(lock_);
 }
 
@@ -93,18 +92,20 @@ void RunFolder::check_space(std::uint64_t needed_bytes) const {
               "free space on that file system, or give another --output-dir");
 }
 
-void RunFolder::open_metrics() {
-  const std::filesystem::path path = metrics_path();
+void RunFolder::begin_results() {
   std::error_code error;
-  if (std::filesystem::exists(path, error)) {
-    std::filesystem::rename(path, folder_ / "metrics.previous.jsonl", error);
-    if (error) throw_unwritable(path, error.message());
+  for (const auto& [from, to] : {std::pair{metrics_path(), folder_ / "metrics.previous.jsonl"},
+                                 std::pair{evidence_path(), folder_ / "evidence.previous.json"}}) {
+    if (!std::filesystem::exists(from, error)) continue;
+    std::filesystem::rename(from, to, error);
+    if (error) throw_full(from, error.message());
   }
-  metrics_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (metrics_ < 0) throw_unwritable(path, std::strerror(errno));
+  metrics_ = ::open(metrics_path().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (metrics_ < 0) throw_full(metrics_path(), std::strerror(errno));
 }
 
 void RunFolder::append_metrics(std::string_view line) {
+  if (metrics_ < 0) begin_results();
   std::string text(line);
   text += '\n';
   const ssize_t put = ::write(metrics_, text.data(), text.size());

@@ -14,10 +14,9 @@ void remove_unfinished_evidence(const std::filesystem::path& folder);
 class RunFolder {
  public:
   // Creates the folder and holds an exclusive lock on it (FOLDER/.lock; the kernel releases it when
-  // this process ends, however it ends). An earlier metrics.jsonl is kept as
-  // metrics.previous.jsonl. Throws Error: kUsage NQD2002 when the folder cannot be made or written,
-  // kEnvironment NQD2010 when another run holds it (its process named), kFault NQD4003 when the
-  // file system has less than `needed_bytes` free.
+  // this process ends, however it ends). Throws Error: kUsage NQD2002 when the folder cannot be
+  // made or written, kEnvironment NQD2010 when another run holds it (its process named), kFault
+  // NQD4003 when the file system has less than `needed_bytes` free.
   RunFolder(std::filesystem::path folder, std::uint64_t needed_bytes);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
@@ -27,14 +26,16 @@ class RunFolder {
   std::filesystem::path evidence_path() const { return folder_ / "evidence.json"; }
   std::filesystem::path metrics_path() const { return folder_ / "metrics.jsonl"; }
 
-  // Appends one line (a newline is added) as one write: a killed run leaves whole lines. Throws
-  // Error (kFault, NQD4003) when the disk is full.
+  // Appends one line (a newline is added) as one write: a killed run leaves whole lines. The first
+  // line begins a new run's results: earlier metrics and evidence are kept as
+  // metrics.previous.jsonl and evidence.previous.json. Throws Error (kFault, NQD4003) when the disk
+  // is full.
   void append_metrics(std::string_view line);
 
  private:
   void take_lock();
   void check_space(std::uint64_t needed_bytes) const;
-  void open_metrics();
+  void begin_results();
 
   std::filesystem::path folder_;
   int lock_ = -1;

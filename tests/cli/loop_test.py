@@ -6,6 +6,7 @@ import subprocess
 import sys
 import unittest
 
+import support
 from support import MPIRUN, SOURCE, NqdTestCase, TINY, mpi_nqd, needs_mpi, nqd, read_json
 
 
@@ -51,6 +52,20 @@ class Bench(NqdTestCase):
                                "-n", "3", "--output", path))
         codes = [verdict["code"] for verdict in read_json(path)["verdicts"]]
         self.assertIn("oversubscribed", codes)
+
+    def test_a_sweep_beyond_the_memory_is_refused_before_it_allocates(self):
+        _, err = self.assertCode(1, nqd("bench", "all_reduce", "--ranks", 2, "-b", "4K", "-e",
+                                        "1024G", timeout=20))
+        self.assertIn("NQD1403", err)
+
+    def test_a_result_that_cannot_be_printed_is_a_fault(self):
+        for arguments in (("mesh-plan", "configs/quickstart.yaml", "--json"),
+                          ("bench", "all_reduce", "--ranks", "2", "-b", "4K", "-e", "4K", "--json")):
+            with open("/dev/full", "w") as full:
+                done = subprocess.run([support.NQD, *arguments], cwd=SOURCE, stdout=full,
+                                      stderr=subprocess.PIPE, text=True)
+            self.assertEqual(4, done.returncode, done.stderr)
+            self.assertIn("NQD4003", done.stderr)
 
     def test_an_output_that_cannot_be_written_stops_before_the_run(self):
         arguments = ["bench", "all_reduce", "-b", "4K", "-e", "1G", "-n", "1000", "--output",

@@ -55,8 +55,39 @@ class MeshPlan(unittest.TestCase):
                                        stage["total_bytes"], delta=1)
                 worst = max(worst, stage["total_bytes"])
             self.assertEqual(worst, memory["worst_total_bytes"])
-            self.assertTrue(memory["fits"])
+            self.assertIsNot(False, memory["fits"])
             self.assertGreaterEqual(config["pipeline"]["bubble_fraction"], 0)
+
+    def test_fits_is_null_when_the_limit_is_unknown(self):
+        _, out, _ = nqd("mesh-plan", "configs/gpt2-124m-ddp.yaml", "--set", "cluster.memory_bytes=0",
+                        "--json")
+        memory = json.loads(out)["configs"][0]["memory"]
+        self.assertIsNone(memory["limit_bytes"])
+        self.assertIsNone(memory["fits"])
+
+    def test_explaining_has_no_json_form(self):
+        for flags in (["--json"], ["--format", "json"]):
+            code, out, err = nqd("mesh-plan", VALID[0], "--explain-config", *flags)
+            self.assertEqual((2, ""), (code, out))
+            self.assertIn("--explain-config", err)
+
+    def test_explaining_several_configs_heads_each_with_its_path(self):
+        code, out, _ = nqd("mesh-plan", VALID[0], VALID[1], "--explain-config")
+        self.assertEqual(0, code)
+        heads = [line for line in out.splitlines() if line.startswith("# ")]
+        self.assertEqual([f"# {VALID[0]}", f"# {VALID[1]}"], heads)
+        _, out, _ = nqd("mesh-plan", VALID[0], "--explain-config")
+        self.assertNotIn("# ", out)
+
+    def test_any_bucket_size_is_priced_at_once(self):
+        import time
+        for overrides in (["train.bucket_bytes=1"],
+                          ["parallel.engine=zero1", "model.parameters=1e15"]):
+            start = time.monotonic()
+            flags = [part for override in overrides for part in ("--set", override)]
+            code, _, err = nqd("mesh-plan", "configs/llama3-8b-zero3-node.yaml", *flags)
+            self.assertIn(code, (0, 1), err)
+            self.assertLess(time.monotonic() - start, 1)
 
     def test_diagnostics_in_json_carry_the_place(self):
         code, out, _ = nqd("mesh-plan", "configs/invalid/quickstart-wrong.yaml", "--json")

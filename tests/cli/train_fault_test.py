@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import socket
+import subprocess
 import time
 import unittest
 
@@ -57,6 +58,26 @@ class LostRanks(NqdTestCase):
     def test_a_middle_rank_of_four_is_killed(self):
         self.kill_and_check("middle", 4, 2)
 
+    def test_a_rank_in_a_long_computation_still_reports_and_leaves_evidence(self):
+        """Steps of several seconds with one reduction at their end: nobody looks at a message."""
+        folder = self.folder("long")
+        output = folder / "run"
+        world = Ranks(folder, 2, *self.train_arguments(
+            output, "--set", "train.global_batch_size=1024", "--set", "train.eval_batches=1"))
+        self.addCleanup(world.close)
+        metrics = output / "metrics.jsonl"
+        wait_for(lambda: metrics.exists() and metrics.stat().st_size > 0, 30, "the evaluation")
+        time.sleep(0.5)
+        killed = time.time()
+        os.kill(world.pid(1), signal.SIGKILL)
+        code, when = world.code(0)
+        self.assertEqual(4, code, world.stderr(0))
+        self.assertLess(when - killed, DETECTION_LIMIT_S)
+        self.assertIn("rank 1", world.stderr(0))
+        print(f"rank 0 ended {1e3 * (when - killed):.0f} ms after rank 1 was killed in a long step")
+        fault = read_json(output / "evidence.json")["fault"]
+        self.assertEqual((1, socket.gethostname()), (fault["lost_rank"], fault["lost_host"]))
+
     def test_a_stopped_rank_is_named_after_the_deadline(self):
         world, output = self.start("stopped", 2, "--deadline", "2")
         pid = world.pid(1)
@@ -77,11 +98,34 @@ class LostRanks(NqdTestCase):
         os.kill(world.pid(0), signal.SIGKILL)
         os.kill(world.pid(1), signal.SIGKILL)
         world.process.wait(timeout=20)
-        left = [name for name in set(os.listdir("/dev/shm")) - before if "nqd" in name]
+        # Open MPI's own segments are Open MPI's to remove.
+        left = [name for name in set(os.listdir("/dev/shm")) - before
+                if not name.startswith(("vader_segment.", "osc_"))]
         self.assertEqual([], left)
+        for rank in (0, 1):
+            self.assertFalse(os.path.exists(f"/proc/{world.pid(rank)}"))
 
 
 class WorldSize(NqdTestCase):
+    @needs_mpi
+    def test_an_error_of_all_ranks_is_printed_once_every_time(self):
+        for _ in range(4):
+            code, _, err = mpi_nqd(4, "train", "configs/invalid/quickstart-wrong.yaml")
+            self.assertEqual(2, code, err)
+            self.assertEqual(1, err.count("NQD1006]"), err)
+
+    @needs_mpi
+    def test_an_error_of_one_rank_is_printed_by_that_rank(self):
+        """Rank 1 finds no config where rank 0 finds one."""
+        script = self.scratch / "elsewhere.sh"
+        script.write_text("#!/bin/sh\n[ $OMPI_COMM_WORLD_RANK = 0 ] || cd /\nexec \"$@\"\n")
+        script.chmod(0o755)
+        line = support.mpi_line(2, script, support.NQD, *self.train_arguments(self.scratch / "e"))
+        done = subprocess.run(line, cwd=support.SOURCE, env=support.environment(), text=True,
+                              capture_output=True, timeout=60)
+        self.assertNotEqual(0, done.returncode)
+        self.assertIn("NQD1001", done.stderr)
+
     def test_alone_without_ranks_is_an_environment_error(self):
         _, err = self.assertCode(3, nqd(*self.train_arguments(self.scratch / "alone")))
         self.assertIn("NQD3001", err)

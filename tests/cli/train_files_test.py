@@ -48,7 +48,7 @@ class Files(NqdTestCase):
         for word in words:
             self.assertIn(word, err)
         self.assertEqual(1, err.count("error: ["), "one message for all ranks:\n" + err)
-        self.assertFalse((output / "evidence.json").exists())
+        self.assertFalse(output.exists(), "a refused run makes nothing")
 
     def test_missing_token_file(self):
         self.refuse_data("missing", lambda d: (d / "train.tokens").unlink(), "train.tokens")
@@ -62,6 +62,14 @@ class Files(NqdTestCase):
             path = folder / "heldout.tokens"
             path.write_bytes(path.read_bytes()[:-100])
         self.refuse_data("truncated", cut, "heldout.tokens", "NQD2005")
+
+    def test_changed_token_file(self):
+        def zero(folder):
+            path = folder / "train.tokens"
+            text = bytearray(path.read_bytes())
+            text[5000:6000] = bytes(1000)
+            path.write_bytes(text)
+        self.refuse_data("changed", zero, "train.tokens", "NQD2005")
 
     def test_foreign_token_file(self):
         self.refuse_data("foreign", lambda d: (d / "train.tokens").write_bytes(b"x" * 5000),

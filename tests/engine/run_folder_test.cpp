@@ -50,11 +50,18 @@ TEST_CASE("a second run is kept out while the first holds the folder, and let in
   CHECK(failure(scratch.path).exit_code() == ExitCode::kOk);
 }
 
-TEST_CASE("metrics of an earlier run are kept aside") {
+TEST_CASE("results of an earlier run are kept aside, once there are new ones") {
   const Scratch scratch;
   { engine::RunFolder(scratch.path, 0).append_metrics("old"); }
+  write_file(scratch.path / "evidence.json", "old");
+  // A run that is refused changes nothing.
+  { const engine::RunFolder refused(scratch.path, 0); }
+  CHECK(read_file(scratch.path / "metrics.jsonl") == "old\n");
+  CHECK(read_file(scratch.path / "evidence.json") == "old");
   engine::RunFolder folder(scratch.path, 0);
   folder.append_metrics("new");
+  CHECK(read_file(scratch.path / "evidence.previous.json") == "old");
+  CHECK_FALSE(fs::exists(folder.evidence_path()));
   CHECK(read_file(folder.metrics_path()) == "new\n");
   CHECK(read_file(scratch.path / "metrics.previous.jsonl") == "old\n");
 }

@@ -256,8 +256,9 @@ constexpr std::array kCodes = {
     CodeInfo{
         "NQD2101", "evidence cannot be read",
         "The file is truncated, no JSON, JSON of another program, an nqd document with a member "
-        "missing or of the wrong type, or one that a newer nqd wrote. The message names the "
-        "byte or the member. Give the file as nqd bench, train, calibrate or doctor wrote it."},
+        "missing or of the wrong type, a bench row whose times are not those of its samples, or "
+        "one that a newer nqd wrote. The message names the byte or the member. Give the file as "
+        "nqd bench, train, calibrate or doctor wrote it."},
     CodeInfo{"NQD2102", "no such algorithm for this collective",
              "Each collective has the algorithms that collectives/cost.h lists: ring or tree for "
              "all_reduce, one each for the others. `library` is MPI_Allreduce, so it needs the "
@@ -280,6 +281,9 @@ constexpr std::array kCodes = {
     CodeInfo{"NQD2203", "nothing to show in a report",
              "The documents hold no rows, steps, curves or checks. Give evidence of nqd bench or "
              "train, or the --json of calibrate or doctor."},
+    CodeInfo{"NQD2204", "the output is one of the inputs",
+             "`nqd calibrate` and `nqd report` derive a file from documents. Written over one of "
+             "them, it would destroy raw samples that cannot be made again."},
     // 3000: environment and launch
     CodeInfo{"NQD3001", "the number of ranks asked for is not the number started",
              "A run on another number of ranks than asked is another experiment, so it does not "

@@ -13,6 +13,7 @@
 #include "cli/command.h"
 #include "planner/calibration.h"
 #include "reports/evidence.h"
+#include "reports/output.h"
 #include "reports/page/format.h"
 
 namespace nqd::cli {
@@ -81,6 +82,8 @@ void warn_of(const planner::Calibration& calibration, const std::vector<std::str
 }
 
 int run(const Options& options, const Context& context) {
+  reports::check_output(options.output, {options.inputs.begin(), options.inputs.end()},
+                        "give the path of the cluster file; --json prints the fit to stdout");
   AtomicFile output(options.output);
   const reports::Envelope envelope = reports::begin_envelope("calibration", context.argv);
   std::vector<reports::Evidence> evidence;

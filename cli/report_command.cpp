@@ -11,6 +11,7 @@
 #include "planner/calibration.h"
 #include "reports/evidence.h"
 #include "reports/html.h"
+#include "reports/output.h"
 
 namespace nqd::cli {
 namespace {
@@ -32,6 +33,9 @@ reports::Evidence cluster_document(const std::string& path) {
 }
 
 int run(const Options& options) {
+  std::vector<std::filesystem::path> inputs(options.inputs.begin(), options.inputs.end());
+  if (!options.cluster.empty()) inputs.emplace_back(options.cluster);
+  reports::check_output(options.output, inputs, "give the path of the page, such as report.html");
   AtomicFile output(options.output);
   std::vector<reports::Evidence> evidence;
   for (const std::string& input : options.inputs) {

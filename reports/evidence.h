@@ -43,11 +43,13 @@ struct Evidence {
   Envelope envelope;
   collectives::BenchResult bench;    // kind "bench"
   engine::TrainResult train;         // kind "train"
+  std::string data_path;             // kind "train": the dataset's folder as it was given
   planner::Calibration calibration;  // kind "calibration"
   std::vector<MachineCheck> checks;  // kind "doctor"
 };
-// Unreadable, truncated or foreign JSON, a missing field, a wrong type, an unknown kind or a newer
-// schema_version is an Error (kUsage, NQD2101) that names the file, the place and what is wrong.
+// Unreadable, truncated or foreign JSON, a missing field, a wrong type, an unknown kind, a newer
+// schema_version, or a bench row whose percentiles are not those of its samples_s (1e-9, relative)
+// is an Error (kUsage, NQD2101) that names the file, the place and what is wrong.
 // Members that this version does not know are ignored.
 Evidence read_evidence(const std::filesystem::path& path);
 

@@ -1,9 +1,11 @@
+#include <cmath>
 #include <limits>
 #include <utility>
 
 #include "base/file.h"
 #include "reports/envelope_json.h"
 #include "reports/evidence.h"
+#include "reports/json_writer.h"
 
 namespace nqd::reports {
 namespace {
@@ -18,10 +20,26 @@ Value parsed(const JsonField& field, std::optional<Value> (*parse)(std::string_v
   return *value;
 }
 
-std::vector<double> numbers(const JsonField& array) {
-  std::vector<double> values;
-  for (const JsonField& item : array.items()) values.push_back(item.number_or(kNotFinite));
-  return values;
+std::vector<double> read_samples(const JsonField& array) {
+  std::vector<double> samples;
+  for (const JsonField& item : array.items()) samples.push_back(item.number());
+  if (samples.empty()) array.fail("is empty: a row is computed from its samples");
+  return samples;
+}
+
+// A member that is computed from samples_s: percentile `q`. A figure that its samples do not give
+// was edited, and nothing may be concluded from it.
+double read_percentile(const JsonField& row, std::string_view key,
+                       const std::vector<double>& samples, double q) {
+  constexpr double kTolerance = 1e-9;  // of the text's rounding, not of the measurement
+  const JsonField field = row.at(key);
+  const double claimed = field.number();
+  const double computed = collectives::percentile(samples, q);
+  if (std::abs(claimed - computed) > kTolerance * std::abs(computed)) {
+    field.fail("is " + json_number(claimed) + ", but its samples_s give " + json_number(computed),
+               "the document was edited or damaged; measure again");
+  }
+  return claimed;
 }
 
 template <typename Integer>
@@ -63,12 +81,12 @@ collectives::BenchRow read_row(const JsonField& json) {
   row.requested_bytes = json.at("requested_bytes").integer<std::uint64_t>();
   row.effective_bytes = json.at("effective_bytes").integer<std::uint64_t>();
   row.ranks = json.at("ranks").integer<int>();
-  row.samples_s = numbers(json.at("samples_s"));
-  row.min_s = json.at("min_s").number_or(kNotFinite);
-  row.p50_s = json.at("p50_s").number_or(kNotFinite);
-  row.p95_s = json.at("p95_s").number_or(kNotFinite);
-  row.p99_s = json.at("p99_s").number_or(kNotFinite);
-  row.max_s = json.at("max_s").number_or(kNotFinite);
+  row.samples_s = read_samples(json.at("samples_s"));
+  row.min_s = read_percentile(json, "min_s", row.samples_s, 0);
+  row.p50_s = read_percentile(json, "p50_s", row.samples_s, 0.5);
+  row.p95_s = read_percentile(json, "p95_s", row.samples_s, 0.95);
+  row.p99_s = read_percentile(json, "p99_s", row.samples_s, 0.99);
+  row.max_s = read_percentile(json, "max_s", row.samples_s, 1);
   row.algbw_gbps = json.at("algbw_gbps").number_or(kNotFinite);
   row.busbw_gbps = json.at("busbw_gbps").number_or(kNotFinite);
   row.checked = json.at("checked").boolean();
@@ -79,14 +97,16 @@ collectives::BenchRow read_row(const JsonField& json) {
 }
 
 collectives::GemmRow read_gemm_row(const JsonField& json) {
+  std::vector<double> samples = read_samples(json.at("samples_s"));
+  const double p50_s = read_percentile(json, "p50_s", samples, 0.5);
   return {.m = json.at("m").integer<std::int64_t>(),
           .n = json.at("n").integer<std::int64_t>(),
           .k = json.at("k").integer<std::int64_t>(),
           .layout = json.at("layout").text(),
           .library = json.at("library").text(),
           .threads = json.at("threads").integer<int>(),
-          .samples_s = numbers(json.at("samples_s")),
-          .p50_s = json.at("p50_s").number_or(kNotFinite),
+          .samples_s = std::move(samples),
+          .p50_s = p50_s,
           .gflops = json.at("gflops").number_or(kNotFinite)};
 }
 
@@ -166,6 +186,7 @@ engine::TrainResult read_train(const JsonField& json, const Envelope& envelope) 
   result.tokens_per_s = json.at("tokens_per_s").number_or(0);
   result.mfu = json.at("mfu").number_or(0);
   result.parameters = json.at("parameters").integer<std::int64_t>();
+  result.data_digest = json.at("data").at("digest").text_or("");
   result.weights_sha256 = json.at("weights_sha256").text_or("");
   result.gemm_library = json.at("gemm_library").text_or("");
   result.gemm_core = json.at("gemm_core").text_or("");
@@ -240,6 +261,7 @@ Evidence read_evidence(const std::filesystem::path& path) {
     evidence.bench = read_bench(document);
   } else if (kind == "train") {
     evidence.train = read_train(document, evidence.envelope);
+    evidence.data_path = document.at("data").at("path").text_or("");
   } else if (kind == "calibration") {
     evidence.calibration = read_calibration_document(document);
   } else if (kind == "doctor") {

@@ -123,6 +123,10 @@ std::string train_json(const Envelope& envelope, const engine::TrainResult& resu
   json.key("predicted_plan").begin_object();
   write_plan(json, plan);
   json.end();
+  json.key("data").begin_object(Layout::kInline);
+  json.field("digest", known(result.data_digest));
+  json.field("path", known(plan.config.data.path));
+  json.end();
   json.key("steps").begin_array();
   for (const engine::StepRecord& step : result.steps) write_step(json, step);
   json.end();

@@ -217,6 +217,10 @@ std::string piece_yaml(const LinkPiece& piece) {
          ", beta_s_per_byte: " + number_text(piece.beta_s_per_byte) + "}\n";
 }
 
+bool looks_like_evidence(std::string_view text) {
+  return text.starts_with('{') && text.find("\"schema_version\"") != std::string_view::npos;
+}
+
 }  // namespace
 
 std::optional<Calibration> parse_calibration(const Source& source,
@@ -226,6 +230,12 @@ std::optional<Calibration> parse_calibration(const Source& source,
   if (const std::optional<YamlNode> root = parse_yaml(source, found)) {
     CalibrationReader reader(source, found);
     calibration = reader.read(*root);
+  }
+  if (!found.empty() && looks_like_evidence(source.text())) {
+    found = {
+        source.error("NQD1011", {1, 1}, "", "this looks like evidence, not like a cluster file")};
+    found.front().hint =
+        "`nqd calibrate " + source.name() + " --output cluster.yaml` makes a cluster file of it";
   }
   for (Diagnostic& diagnostic : found) diagnostic.code = "NQD1011";
   const bool good = found.empty();

@@ -24,7 +24,8 @@ std::string memory_text(const HostInfo& host) {
   return text;
 }
 
-void add_facts(Page& page, const Envelope& envelope) {
+void add_facts(Page& page, const Evidence& document) {
+  const Envelope& envelope = document.envelope;
   const HostInfo& host = envelope.host;
   std::vector<std::pair<std::string, std::string>> facts = {
       {"Measured", when(envelope)},
@@ -43,6 +44,11 @@ void add_facts(Page& page, const Envelope& envelope) {
   if (!envelope.config_path.empty()) {
     facts.emplace_back("Config",
                        envelope.config_path + ", SHA-256 " + sha256_hex(envelope.config_yaml));
+  }
+  const std::string& digest = document.train.data_digest;
+  if (!document.data_path.empty() || !digest.empty()) {
+    facts.emplace_back("Data", document.data_path + ", " +
+                                   (digest.empty() ? "not verified" : "SHA-256 " + digest));
   }
   page.definitions(facts);
 }
@@ -119,7 +125,7 @@ void add_provenance(Page& page, const Documents& documents) {
       continue;
     }
     page.code(shell_line(document.envelope.argv));
-    add_facts(page, document.envelope);
+    add_facts(page, document);
     add_ranks(page, document.envelope);
     add_environment(page, document.envelope);
     add_config(page, document.envelope);

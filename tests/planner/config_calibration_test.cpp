@@ -141,6 +141,23 @@ TEST_CASE("read_calibration throws with the place") {
   CHECK_THROWS_AS(read_calibration("/nonexistent"), Error);
 }
 
+TEST_CASE("evidence given as a calibration is told what makes one of it") {
+  const TemporaryFile evidence("{\n  \"schema_version\": 1,\n  \"kind\": \"bench\"\n}\n");
+  try {
+    read_calibration(evidence.path());
+    FAIL("no error");
+  } catch (const Error& error) {
+    CHECK(error.code() == "NQD1011");
+    CHECK(std::string(error.what()) ==
+          evidence.path() + ":1:1: this looks like evidence, not like a cluster file");
+    CHECK(error.hint() == "`nqd calibrate " + evidence.path() +
+                              " --output cluster.yaml` makes a cluster file of it");
+  }
+  // A flow mapping is YAML that a person may write.
+  std::vector<Diagnostic> found;
+  CHECK(parse_calibration(Source("c.yaml", "{version: 1, source: x, curves: []}"), found));
+}
+
 TEST_CASE("a calibration lies between preset and file, and --cluster above the file") {
   const TemporaryFile file(calibration_yaml(sample()));
   const std::string text = "model: {preset: gpt2-124m}\ncluster:\n  preset: single-h100\n";

@@ -21,9 +21,9 @@ class Commands(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
         self.scratch = pathlib.Path(self.folder.name)
 
-    def nqd(self, code, *arguments, environment=None):
+    def nqd(self, code, *arguments, environment=None, folder=None):
         done = subprocess.run([NQD, *map(str, arguments)], capture_output=True, text=True,
-                              timeout=60, env={**os.environ, **(environment or {})})
+                              timeout=60, env={**os.environ, **(environment or {})}, cwd=folder)
         self.assertEqual(code, done.returncode, done.stdout + done.stderr)
         return done
 
@@ -36,6 +36,17 @@ class Commands(unittest.TestCase):
             self.skipTest(done.stdout)
         self.assertEqual(0, done.returncode, done.stdout)
         return json.loads(text)
+
+    def raw_evidence(self):
+        """A copy that a command may spoil."""
+        raw = self.scratch / "raw.json"
+        raw.write_bytes(BENCH.read_bytes())
+        return raw
+
+    def other_names(self, path):
+        link = self.scratch / "link.json"
+        link.symlink_to(path)
+        return [path, link, path.parent / ".." / path.parent.name / path.name]
 
     def assert_nothing_written(self):
         self.assertEqual([], list(self.scratch.iterdir()))
@@ -71,7 +82,10 @@ class Calibrate(Commands):
     def test_a_poor_fit_is_warned_of(self):
         document = json.loads(BENCH.read_text())
         for index, row in enumerate(document["rows"]):
-            row["p50_s"] *= 2 if index // 3 % 2 else 1  # every second size takes twice as long
+            factor = 2 if index // 3 % 2 else 1  # every second size takes twice as long
+            row["samples_s"] = [factor * sample for sample in row["samples_s"]]
+            for figure in ("min_s", "p50_s", "p95_s", "p99_s", "max_s"):
+                row[figure] *= factor
         noisy = self.scratch / "noisy.json"
         noisy.write_text(json.dumps(document))
         done = self.nqd(0, "calibrate", noisy, "-o", self.scratch / "c.yaml")
@@ -92,6 +106,18 @@ class Calibrate(Commands):
     def test_output_is_tried_before_the_documents_are_read(self):
         done = self.nqd(2, "calibrate", "/nonexistent.json", "-o", "/nonexistent/c.yaml")
         self.assertIn("NQD2002", done.stderr)
+
+    def test_evidence_is_not_overwritten(self):
+        raw = self.raw_evidence()
+        for name in self.other_names(raw):
+            done = self.nqd(2, "calibrate", BENCH, raw, "-o", name)
+            self.assertIn("NQD2204", done.stderr)
+            self.assertEqual(BENCH.read_bytes(), raw.read_bytes())
+
+    def test_dash_is_no_file(self):
+        done = self.nqd(2, "calibrate", BENCH, "-o", "-", folder=self.scratch)
+        self.assertIn("--json prints the fit to stdout", done.stderr)
+        self.assert_nothing_written()
 
     def test_usage(self):
         self.nqd(2, "calibrate", BENCH)
@@ -127,6 +153,28 @@ class Report(Commands):
         self.assertIn("NQD2001", self.nqd(2, "report", "/nonexistent.json", "-o", page).stderr)
         self.assertIn("NQD1011", self.nqd(2, "report", BENCH, "--cluster", BENCH, "-o", page).stderr)
         self.assert_nothing_written()
+
+    def test_inputs_are_not_overwritten(self):
+        raw = self.raw_evidence()
+        for name in self.other_names(raw):
+            self.assertIn("NQD2204", self.nqd(2, "report", BENCH, raw, "-o", name).stderr)
+            self.assertEqual(BENCH.read_bytes(), raw.read_bytes())
+        cluster = self.scratch / "cluster.yaml"
+        self.nqd(0, "calibrate", BENCH, "-o", cluster)
+        before = cluster.read_bytes()
+        done = self.nqd(2, "report", BENCH, "--cluster", cluster, "-o", cluster)
+        self.assertIn("NQD2204", done.stderr)
+        self.assertEqual(before, cluster.read_bytes())
+
+    def test_dash_is_no_file(self):
+        done = self.nqd(2, "report", BENCH, "-o", "-", folder=self.scratch)
+        self.assertIn("give the path of the page", done.stderr)
+        self.assert_nothing_written()
+
+    def test_evidence_as_cluster_file_is_told_apart(self):
+        done = self.nqd(2, "report", BENCH, "--cluster", BENCH, "-o", self.scratch / "r.html")
+        self.assertIn("this looks like evidence", done.stderr)
+        self.assertIn(f"nqd calibrate {BENCH}", done.stderr)
 
     def test_an_old_page_survives_a_failure(self):
         page = self.scratch / "report.html"

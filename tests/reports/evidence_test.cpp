@@ -186,6 +186,8 @@ TEST_CASE("train evidence round-trips") {
   CHECK(read.train.tokens_per_s == train.tokens_per_s);
   CHECK(read.train.mfu == train.mfu);
   CHECK(read.train.parameters == train.parameters);
+  CHECK(read.data_path == "runs/q/data");
+  CHECK(read.train.data_digest == train.data_digest);
   CHECK(read.train.weights_sha256 == train.weights_sha256);
   CHECK(read.train.gemm_library == train.gemm_library);
   CHECK(read.train.gemm_core == train.gemm_core);
@@ -241,19 +243,22 @@ TEST_CASE("what was not measured is null or absent, never 0") {
   planner::Plan plan = sample_plan();
   plan.mfu = 0;
   plan.time = {};
-  plan.communication[0].time_s = 0;
+  plan.communication[0].time_known = false;
   plan.memory.limit_bytes = 0;
+  plan.config.data.path.clear();
   text = train_json(sample_envelope("train"), train, plan);
   for (const char* absent :
        {"\"mfu\": null", "\"tokens_per_s\": null", "\"audit_ok\": null", "\"first_loss\": null",
         "\"step_p50_s\": null", "\"step_s\": null", "\"time_s\": null", "\"limit_bytes\": null",
-        "\"weights_sha256\": null"}) {
+        "\"weights_sha256\": null", "\"data\": {\"digest\": null, \"path\": null}"}) {
     CAPTURE(absent);
     CHECK(contains(text, absent));
   }
   CHECK_FALSE(contains(text, "\"fault\""));
   CHECK_FALSE(contains(text, "\"mfu\": 0"));
   const Evidence read = read_back("train-empty.json", text);
+  CHECK(read.data_path.empty());
+  CHECK(read.train.data_digest.empty());
   CHECK(read.train.mfu == 0);
   CHECK(read.train.tokens_per_s == 0);
 }

@@ -28,6 +28,7 @@ Evidence bench_document() {
 Evidence train_document() {
   Evidence evidence = document("train");
   evidence.train = sample_train();
+  evidence.data_path = "runs/q/data";
   return evidence;
 }
 Evidence calibration_document() {
@@ -123,6 +124,14 @@ TEST_CASE("text from documents cannot become markup or script") {
   CHECK(count(page, "<script") == 3);
   CHECK(contains(page, "&lt;/script&gt;&lt;script&gt;alert(1)"));
   CHECK(contains(page, "\\u003c/script>\\u003cscript>alert(1)"));
+}
+
+TEST_CASE("provenance names the dataset and its digest") {
+  Evidence train = train_document();
+  CHECK(contains(render_html({train}), "runs/q/data, SHA-256 " + train.train.data_digest));
+  train.train.data_digest.clear();
+  CHECK(contains(render_html({train}), "runs/q/data, not verified"));
+  CHECK_FALSE(contains(render_html({bench_document()}), "not verified"));
 }
 
 TEST_CASE("the audit shows what agrees and what does not") {

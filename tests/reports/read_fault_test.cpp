@@ -1,8 +1,11 @@
 // Damaged and foreign documents: the error names the file, the place and what is wrong.
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "base/error.h"
 #include "reports/evidence.h"
+#include "reports/json_writer.h"
 #include "tests/reports/sample_records.h"
 
 namespace nqd::reports {
@@ -112,6 +115,46 @@ TEST_CASE("missing and mistyped members are named by path") {
         "audit[0].unit must be \"bytes\", \"s\" or \"ranks\"");
   CHECK(failure_of(replaced(good_train(), "\"loss\": ", "\"loss\": {}, \"old\": ")) ==
         "steps[0].loss must be a number, it is an object");
+}
+
+TEST_CASE("a figure that its samples do not give is refused by name") {
+  const collectives::BenchResult sample = sample_bench();
+  const auto failure_of_bench = [](const collectives::BenchResult& bench) {
+    return failure_of(bench_json(sample_envelope("bench"), bench));
+  };
+  struct Figure {
+    const char* name;
+    double collectives::BenchRow::*member;
+  };
+  for (const Figure& figure : {Figure{"min_s", &collectives::BenchRow::min_s},
+                               Figure{"p50_s", &collectives::BenchRow::p50_s},
+                               Figure{"p95_s", &collectives::BenchRow::p95_s},
+                               Figure{"p99_s", &collectives::BenchRow::p99_s},
+                               Figure{"max_s", &collectives::BenchRow::max_s}}) {
+    CAPTURE(figure.name);
+    for (const double factor : {0.5, 1 + 1e-8}) {
+      collectives::BenchResult bench = sample;
+      const double right = bench.rows[2].*figure.member;
+      bench.rows[2].*figure.member = right * factor;
+      CHECK(failure_of_bench(bench) == std::string("rows[2].") + figure.name + " is " +
+                                           json_number(right * factor) +
+                                           ", but its samples_s give " + json_number(right));
+    }
+    collectives::BenchResult bench = sample;
+    bench.rows[2].*figure.member *= 1 + 1e-10;  // rounding
+    CHECK(read_evidence(write_sample("rounded.json", bench_json(sample_envelope("bench"), bench)))
+              .bench.rows.size() == sample.rows.size());
+  }
+  collectives::BenchResult bench = sample;
+  bench.rows[0].samples_s.clear();
+  CHECK(failure_of_bench(bench) ==
+        "rows[0].samples_s is empty: a row is computed from its samples");
+  bench = sample;
+  bench.rows[0].samples_s[3] = NAN;
+  CHECK(failure_of_bench(bench) == "rows[0].samples_s[3] must be a number, it is null");
+  bench = sample;
+  bench.gemm_rows[1].p50_s = 0.021;
+  CHECK(failure_of_bench(bench) == "gemm_rows[1].p50_s is 0.021, but its samples_s give 0.022");
 }
 
 TEST_CASE("an edited config is noticed") {

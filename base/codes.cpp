@@ -204,6 +204,10 @@ constexpr std::array kCodes = {
         "NQD1307", "the plan fits with little to spare",
         "The plan counts tensors. The device context, the allocator's fragmentation and library "
         "workspaces come on top, commonly 0.5 to 2 GB."},
+    CodeInfo{"NQD1308", "a calibrated rate is far below the stated peak",
+             "The matrix product rate of the calibration is below 5 % of cluster.peak_flops. Most "
+             "likely one machine was measured and another one planned, such as a CPU host for a "
+             "GPU cluster; every predicted time then describes neither."},
     CodeInfo{"NQD1401", "the engine cannot run this config yet",
              "`nqd mesh-plan` plans more than `nqd train` runs: the engine runs a gpt model in "
              "float32 with data parallelism. The message names the key to change."},

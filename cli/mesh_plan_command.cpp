@@ -69,10 +69,16 @@ void print_text(const std::vector<planner::PlanVerdict>& verdicts) {
 
 int run(const Options& options) {
   const bool json = options.json || options.format == "json";
+  if (json && options.explain) {
+    throw CLI::ValidationError("--explain-config", "it prints text and has no JSON form");
+  }
   std::vector<planner::PlanVerdict> verdicts;
   for (const std::string& path : options.paths) {
     const planner::LoadedConfig loaded = planner::load_config(path, options.load);
-    if (options.explain && loaded.ok()) std::cout << explain_config(loaded);
+    if (options.explain && loaded.ok()) {
+      if (options.paths.size() > 1) std::cout << "# " << path << '\n';
+      std::cout << explain_config(loaded);
+    }
     verdicts.push_back(plan_config(loaded, path));
     for (const Diagnostic& diagnostic : verdicts.back().plan.diagnostics) {
       std::cerr << format(diagnostic);

@@ -13,18 +13,68 @@ namespace {
 constexpr std::size_t kHintedFixes = 3;
 constexpr std::int64_t kMostGrowth = 1024;
 
+using Edits = std::vector<std::pair<std::string, std::string>>;
+
+// The edits that lead from one config to the other.
+Edits edits_between(const Config& from, const Config& to) {
+  Edits edits;
+  const auto edit = [&](const std::string& path, std::int64_t value) {
+    edits.emplace_back(path, std::to_string(value));
+  };
+  const ParallelSpec& before = from.parallel;
+  const ParallelSpec& after = to.parallel;
+  if (after.engine != before.engine) {
+    edits.emplace_back("parallel.engine", std::string(name(after.engine)));
+  }
+  if (to.train.recompute != from.train.recompute) {
+    edits.emplace_back("train.recompute", std::string(name(to.train.recompute)));
+  }
+  if (to.cluster.nodes != from.cluster.nodes) {
+    edit("cluster.nodes", to.cluster.nodes);
+    // Without a preset it may have been derived from the mesh, which now differs.
+    if (to.cluster.preset.empty()) edit("cluster.gpus_per_node", to.cluster.gpus_per_node);
+  }
+  if (after.tp != before.tp) edit("parallel.tp", after.tp);
+  if (after.dp != before.dp) edit("parallel.dp", after.dp);
+  if (after.sequence_parallel != before.sequence_parallel) {
+    edits.emplace_back("parallel.sequence_parallel", after.sequence_parallel ? "true" : "false");
+  }
+  // As above: a default would follow the mesh.
+  if (after.hsdp_shard > 0 && after.dp != before.dp) {
+    edit("parallel.hsdp_shard", after.hsdp_shard);
+  }
+  if (before.world_size_given && after.world_size != before.world_size) {
+    edit("parallel.world_size", *after.world_size);
+  }
+  if (to.train.micro_batch_size != from.train.micro_batch_size) {
+    edit("train.micro_batch_size", to.train.micro_batch_size);
+  }
+  if (to.train.global_batch_size != from.train.global_batch_size) {
+    edit("train.global_batch_size", to.train.global_batch_size);
+  }
+  return edits;
+}
+
 class AlternativeList {
  public:
-  void add(const std::string& change, const Config& config) {
-    if (obeys_rules(config)) list_.push_back({change, config, spare_bytes(config)});
+  explicit AlternativeList(const Config& from) : from_(from) {}
+
+  void add(const Config& config) {
+    if (!obeys_rules(config)) return;
+    Alternative change{edits_between(from_, config), {}, config, spare_bytes(config)};
+    for (const auto& [path, value] : change.edits) {
+      change.change += (change.change.empty() ? "" : ", ") + path + ": " + value;
+    }
+    list_.push_back(std::move(change));
   }
   // Adds the first of the growing changes that fits, else the last.
-  void add_first_fitting(const std::vector<std::pair<std::string, Config>>& changes) {
-    for (const auto& [change, config] : changes) {
-      if (!obeys_rules(config)) continue;
-      if (spare_bytes(config) < 0 && &config != &changes.back().second) continue;
-      return add(change, config);
-    }
+  void add_first_fitting(std::vector<Config> changes) {
+    std::erase_if(changes, [](const Config& config) { return !obeys_rules(config); });
+    if (changes.empty()) return;
+    const auto fitting = std::find_if(changes.begin(), changes.end(), [](const Config& config) {
+      return spare_bytes(config) >= 0;
+    });
+    add(fitting == changes.end() ? changes.back() : *fitting);
   }
   bool any_fits() const {
     return std::any_of(list_.begin(), list_.end(),
@@ -33,59 +83,52 @@ class AlternativeList {
   std::vector<Alternative> take() { return std::move(list_); }
 
  private:
+  const Config& from_;
   std::vector<Alternative> list_;
 };
 
 void add_sharding(const Config& config, AlternativeList& list) {
   if (config.parallel.dp <= 1 || config.parallel.engine == Engine::kHsdp) return;
   for (Engine engine : {Engine::kZero1, Engine::kZero2, Engine::kZero3}) {
-    if (engine <= config.parallel.engine) continue;
-    list.add("parallel.engine: " + std::string(name(engine)), with_engine(config, engine));
+    if (engine > config.parallel.engine) list.add(with_engine(config, engine));
   }
 }
 
 void add_smaller_micro_batch(const Config& config, AlternativeList& list) {
-  std::vector<std::pair<std::string, Config>> changes;
+  std::vector<Config> changes;
   for (std::int64_t size = config.train.micro_batch_size / 2; size >= 1; size /= 2) {
-    Config changed = config;
-    changed.train.micro_batch_size = size;
-    changes.emplace_back("train.micro_batch_size: " + std::to_string(size), changed);
+    changes.push_back(config);
+    changes.back().train.micro_batch_size = size;
   }
-  list.add_first_fitting(changes);
+  list.add_first_fitting(std::move(changes));
 }
 
 void add_tensor_parallel(const Config& config, AlternativeList& list) {
   const ParallelSpec& parallel = config.parallel;
-  std::vector<std::pair<std::string, Config>> changes;
+  std::vector<Config> changes;
   for (std::int64_t tp = 2 * parallel.tp; tp <= config.cluster.gpus_per_node; tp *= 2) {
     const std::int64_t replicas = parallel.dp * parallel.tp;
     if (replicas % tp != 0) break;
-    Config changed = config;
-    changed.parallel.tp = tp;
-    changed.parallel.dp = replicas / tp;
-    changed.parallel.sequence_parallel = true;
-    changes.emplace_back("parallel: {tp: " + std::to_string(tp) + ", dp: " +
-                             std::to_string(replicas / tp) + ", sequence_parallel: true}",
-                         changed);
+    changes.push_back(config);
+    changes.back().parallel.tp = tp;
+    changes.back().parallel.dp = replicas / tp;
+    changes.back().parallel.sequence_parallel = true;
   }
-  list.add_first_fitting(changes);
+  list.add_first_fitting(std::move(changes));
 }
 
 void add_more_devices(const Config& config, AlternativeList& list) {
   const Engine engine = config.parallel.engine == Engine::kHsdp ? Engine::kHsdp : Engine::kZero3;
-  std::vector<std::pair<std::string, Config>> changes;
+  std::vector<Config> changes;
   for (std::int64_t factor = 2; factor <= kMostGrowth; factor *= 2) {
     Config changed = with_engine(config, engine);
     changed.cluster.nodes *= factor;
     changed.parallel.dp *= factor;
     if (changed.parallel.world_size) changed.parallel.world_size = changed.parallel.ranks();
-    changed.train.global_batch_size *= factor;
-    changes.emplace_back("parallel.engine: " + std::string(name(engine)) + " on " +
-                             std::to_string(changed.cluster.nodes) +
-                             " nodes (parallel.dp: " + std::to_string(changed.parallel.dp) + ")",
-                         changed);
+    if (!obeys_rules(changed)) changed.train.global_batch_size *= factor;
+    changes.push_back(std::move(changed));
   }
-  list.add_first_fitting(changes);
+  list.add_first_fitting(std::move(changes));
 }
 
 }  // namespace
@@ -109,18 +152,19 @@ Config with_recompute(Config config) {
 }
 
 std::vector<Alternative> alternatives(const Config& config) {
-  AlternativeList list;
+  AlternativeList list(config);
   const bool gpt = config.model.family == "gpt";
   add_sharding(config, list);
   const bool can_recompute = gpt && config.train.recompute == Recompute::kNone;
-  if (can_recompute) list.add("train.recompute: full", with_recompute(config));
+  if (can_recompute) list.add(with_recompute(config));
   if (gpt) add_smaller_micro_batch(config, list);
-  if (can_recompute && config.parallel.dp > 1 && !list.any_fits()) {
-    list.add("parallel.engine: zero3 with train.recompute: full",
-             with_recompute(with_engine(config, Engine::kZero3)));
+  const bool can_shard = config.parallel.dp > 1 && config.parallel.engine < Engine::kZero3;
+  if (can_recompute && can_shard && !list.any_fits()) {
+    list.add(with_recompute(with_engine(config, Engine::kZero3)));
   }
   if (gpt) add_tensor_parallel(config, list);
   add_more_devices(config, list);
+  if (can_recompute) add_more_devices(with_recompute(config), list);
   return list.take();
 }
 

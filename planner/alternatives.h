@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/diagnostic.h"
@@ -12,15 +13,19 @@ namespace nqd::planner {
 
 // A changed config that obeys the mesh rules, and how it fits.
 struct Alternative {
-  std::string change;  // "parallel.engine: zero1"
+  // Every key that changes and its new value, as the user would write it: applied to the file they
+  // give `config`.
+  std::vector<std::pair<std::string, std::string>> edits;
+  std::string change;  // the edits in words: "parallel.engine: zero1, cluster.nodes: 8"
   Config config;
   double spare_bytes = 0;  // limit − worst stage; negative: it does not fit
 };
 
 // Changes to a plan that does not fit, nearest first: more sharding on the same devices, full
 // recomputation, a smaller micro-batch, sharding with recomputation when neither is enough, tp
-// inside the node, more devices under zero3. Only those that obey the mesh rules; also those that
-// still do not fit.
+// inside the node, more nodes under zero3 (hsdp stays hsdp), the same with recomputation. More
+// nodes keep the global batch where it divides, else it grows with them. Only those that obey the
+// mesh rules; also those that still do not fit.
 std::vector<Alternative> alternatives(const Config& config);
 
 // NQD1301 when the plan exceeds the limit: by how much, what dominates, and the first of the

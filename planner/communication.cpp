@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -23,6 +23,7 @@ struct Call {
   Collective collective = Collective::kAllReduce;
   double elements = 0;
   double element_bytes = 0;
+  double repeats = 1;
 };
 
 struct Row {
@@ -30,26 +31,32 @@ struct Row {
   bool in_micro_batches = false;
 };
 
-Algorithm priced_algorithm(Collective collective) {
-  return collective == Collective::kSendRecv ? Algorithm::kAuto : Algorithm::kRing;
-}
-
 // Bytes that the busiest rank of the group sends in all the calls together: chunks differ by an
-// element, so that the busiest of one call need not be the busiest of all.
+// element, so that the busiest of one call need not be the busiest of all. The calls are of one
+// collective and element; the layers of a model are alike, so that few payloads differ.
 double busiest_rank_bytes(const Group& group, const std::vector<Call>& calls) {
+  std::map<double, double> repeats;
+  for (const Call& call : calls) repeats[call.elements] += call.repeats;
+  const Collective collective = calls.front().collective;
+  const auto element_bytes = static_cast<std::size_t>(calls.front().element_bytes);
   const auto ranks = static_cast<std::size_t>(group.size);
-  std::uint64_t most = 0;
+  double most = 0;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    std::uint64_t sent = 0;
-    for (const Call& call : calls) {
-      sent += collectives::rank_traffic(call.collective, priced_algorithm(call.collective), ranks,
-                                        rank, static_cast<std::size_t>(std::llround(call.elements)),
-                                        static_cast<std::size_t>(call.element_bytes))
-                  .bytes_sent;
+    double sent = 0;
+    for (const auto& [elements, times] : repeats) {
+      const collectives::RankTraffic one = collectives::rank_traffic(
+          collective, priced_algorithm(collective), ranks, rank,
+          static_cast<std::size_t>(std::llround(elements)), element_bytes);
+      sent += times * static_cast<double>(one.bytes_sent);
     }
     most = std::max(most, sent);
   }
-  return static_cast<double>(most);
+  return most;
+}
+
+double total_calls(const std::vector<Call>& calls) {
+  return std::accumulate(calls.begin(), calls.end(), 0.0,
+                         [](double sum, const Call& call) { return sum + call.repeats; });
 }
 
 // Collects the rows of one stage.
@@ -84,10 +91,10 @@ class StageTraffic {
     return time.seconds;
   }
 
-  std::vector<double> seconds(const Group& group, const std::vector<Call>& calls) {
-    std::vector<double> out;
-    for (const Call& call : calls) out.push_back(seconds(group, call));
-    return out;
+  double seconds(const Group& group, const std::vector<Call>& calls) {
+    double sum = 0;
+    for (const Call& call : calls) sum += call.repeats * seconds(group, call);
+    return sum;
   }
 
   void report_once(Diagnostic diagnostic) {
@@ -131,10 +138,11 @@ class StageTraffic {
     traffic.group = group.name;
     traffic.collective = name(calls.front().collective);
     traffic.algorithm = name(priced_algorithm(calls.front().collective));
-    traffic.calls = repeats * static_cast<double>(calls.size());
+    traffic.calls = repeats * total_calls(calls);
     traffic.bytes_sent_per_rank = repeats * busiest_rank_bytes(group, calls);
     traffic.time_s = repeats * time_s;
     traffic.exposed_s = exposed_s;
+    traffic.time_known = call_time(config_.cluster, group, calls.front().collective, 0).known;
     rows_.push_back({traffic, in_micro_batches});
   }
 
@@ -161,15 +169,17 @@ class StageTraffic {
     const Group group = dp_group(config_.parallel);
     const auto bytes = static_cast<double>(gradient_bytes(config_.train));
     std::vector<Call> calls;
-    std::vector<double> ready;
-    for (const Bucket& bucket : stage_buckets(config_, stage_)) {
-      calls.push_back({collective, static_cast<double>(bucket.count), bytes});
-      ready.push_back(1 - static_cast<double>(bucket.begin) / stage_.parameters);
+    std::vector<CallRun> runs;
+    for (const BucketRun& run : stage_buckets(config_, stage_)) {
+      const auto count = static_cast<double>(run.count);
+      const auto buckets = static_cast<double>(run.buckets);
+      const double last = 1 - static_cast<double>(run.begin) / stage_.parameters;
+      const double first = last - (buckets - 1) * count / stage_.parameters;
+      calls.push_back({collective, count, bytes, buckets});
+      runs.push_back({first, last, buckets, seconds(group, calls.back())});
     }
-    const std::vector<double> times = seconds(group, calls);
-    const double exposed = exposed_seconds(ready, times, compute_.backward_s);
-    add_row(group, calls, repeats, std::accumulate(times.begin(), times.end(), 0.0),
-            repeats * exposed, repeats > 1);
+    add_row(group, calls, repeats, seconds(group, calls),
+            repeats * exposed_seconds(runs, compute_.backward_s), repeats > 1);
   }
 
   // Updated weights, after the optimizer: nothing is left to hide behind.
@@ -177,11 +187,11 @@ class StageTraffic {
     const Group group = dp_group(config_.parallel);
     const auto bytes = static_cast<double>(weight_bytes(config_.train));
     std::vector<Call> calls;
-    for (const Bucket& bucket : stage_buckets(config_, stage_)) {
-      calls.push_back({Collective::kAllGather, static_cast<double>(bucket.count), bytes});
+    for (const BucketRun& run : stage_buckets(config_, stage_)) {
+      calls.push_back({Collective::kAllGather, static_cast<double>(run.count), bytes,
+                       static_cast<double>(run.buckets)});
     }
-    const std::vector<double> times = seconds(group, calls);
-    const double time = std::accumulate(times.begin(), times.end(), 0.0);
+    const double time = seconds(group, calls);
     add_row(group, calls, 1, time, time, false);
   }
 
@@ -192,7 +202,8 @@ class StageTraffic {
 
   // The first gather of forward and the last reduction of backward stand alone; the rest hide
   // behind the compute of their pass as far as it lasts. Backward gathers and reduces over one
-  // network.
+  // network; what sticks out there is booked on the reductions, which come last, as far as they
+  // last, and the rest on the gathers that held them up.
   void add_sharded_units(const Group& group) {
     std::vector<Call> gathers;
     std::vector<Call> reductions;
@@ -202,16 +213,16 @@ class StageTraffic {
       reductions.push_back({Collective::kReduceScatter, elements,
                             static_cast<double>(gradient_bytes(config_.train))});
     }
-    const std::vector<double> gather_s = seconds(group, gathers);
-    const std::vector<double> reduce_s = seconds(group, reductions);
-    const double gather = std::accumulate(gather_s.begin(), gather_s.end(), 0.0);
-    const double reduce = std::accumulate(reduce_s.begin(), reduce_s.end(), 0.0);
-    const double alone = std::min(gather, gather_s.front());
+    const double gather = seconds(group, gathers);
+    const double reduce = seconds(group, reductions);
+    const double alone = seconds(group, gathers.front());
     const double forward = alone + std::max(0.0, gather - alone - compute_.forward_s);
-    const double last = std::min(reduce, reduce_s.front());
+    const double last = seconds(group, reductions.front());
     const double backward = last + std::max(0.0, gather + reduce - last - compute_.backward_s);
-    add_row(group, gathers, 2 * m(), gather, m() * forward, true);
-    add_row(group, reductions, m(), reduce, m() * backward, true);
+    const double reduce_exposed = std::min(reduce, backward);
+    const double gather_exposed = std::min(2 * gather, forward + backward - reduce_exposed);
+    add_row(group, gathers, 2 * m(), gather, m() * gather_exposed, true);
+    add_row(group, reductions, m(), reduce, m() * reduce_exposed, true);
   }
 
   void add_hybrid() {
@@ -224,20 +235,20 @@ class StageTraffic {
     outer.size = config_.parallel.dp / shard;
     outer.stride = inner.stride * shard;
     add_sharded_units(inner);
+    if (outer.size <= 1) return;
     std::vector<Call> calls;
-    std::vector<double> ready;
+    std::vector<CallRun> runs;
     double done = 0;
     const std::vector<double> forward_units = units();
     for (auto unit = forward_units.rbegin(); unit != forward_units.rend(); ++unit) {
       done += *unit;
-      ready.push_back(done / stage_.parameters);
       calls.push_back({Collective::kAllReduce, std::ceil(*unit / static_cast<double>(shard)),
                        static_cast<double>(gradient_bytes(config_.train))});
+      const double ready = done / stage_.parameters;
+      runs.push_back({ready, ready, 1, seconds(outer, calls.back())});
     }
-    if (outer.size <= 1) return;
-    const std::vector<double> times = seconds(outer, calls);
-    add_row(outer, calls, 1, std::accumulate(times.begin(), times.end(), 0.0),
-            exposed_seconds(ready, times, compute_.backward_s), false);
+    add_row(outer, calls, 1, seconds(outer, calls), exposed_seconds(runs, compute_.backward_s),
+            false);
   }
 
   void add_tensor_parallel() {
@@ -315,6 +326,7 @@ void keep_larger(std::vector<Row>& all, const Row& row) {
     most.bytes_sent_per_rank = std::max(most.bytes_sent_per_rank, row.traffic.bytes_sent_per_rank);
     most.time_s = std::max(most.time_s, row.traffic.time_s);
     most.exposed_s = std::max(most.exposed_s, row.traffic.exposed_s);
+    most.time_known = most.time_known && row.traffic.time_known;
     return;
   }
   all.push_back(row);
@@ -322,43 +334,48 @@ void keep_larger(std::vector<Row>& all, const Row& row) {
 
 }  // namespace
 
-double exposed_seconds(const std::vector<double>& ready, const std::vector<double>& calls_s,
-                       double compute_s) {
+double exposed_seconds(const std::vector<CallRun>& runs, double compute_s) {
   double free_at = 0;
-  for (std::size_t i = 0; i < calls_s.size(); ++i) {
-    free_at = std::max(free_at, ready[i] * compute_s) + calls_s[i];
+  double all_s = 0;
+  for (const CallRun& run : runs) {
+    const double run_s = run.calls * run.seconds;
+    // In between, readiness grows evenly: either the first or the last call of a run is waited for.
+    free_at = std::max({free_at + run_s, run.first_ready * compute_s + run_s,
+                        run.last_ready * compute_s + run.seconds});
+    all_s += run_s;
   }
-  return std::max(0.0, free_at - compute_s);
+  return std::clamp(free_at - compute_s, 0.0, all_s);
 }
 
-std::vector<Bucket> stage_buckets(const Config& config, const StageLayout& stage) {
+std::vector<BucketRun> stage_buckets(const Config& config, const StageLayout& stage) {
   const std::int64_t bytes = gradient_bytes(config.train);
+  std::vector<BucketRun> runs;
   if (!stage.tensors.empty()) {
-    return gradient_buckets(stage.tensors, config.train.bucket_bytes, bytes);
+    for (const Bucket& bucket : gradient_buckets(stage.tensors, config.train.bucket_bytes, bytes)) {
+      runs.push_back({bucket.begin, bucket.count, 1});
+    }
+    return runs;
   }
-  const auto elements = static_cast<std::size_t>(std::llround(stage.parameters));
-  const auto limit = static_cast<std::size_t>(std::max<std::int64_t>(config.train.bucket_bytes, 1));
-  const std::size_t count =
-      std::max<std::size_t>(1, (elements * static_cast<std::size_t>(bytes) + limit - 1) / limit);
-  std::vector<Bucket> buckets;
-  for (std::size_t i = count; i-- > 0;) {
-    const collectives::Chunk chunk = collectives::chunk_of(elements, count, i);
-    buckets.push_back(
-        {static_cast<std::int64_t>(chunk.begin), static_cast<std::int64_t>(chunk.count)});
-  }
-  return buckets;
+  const std::int64_t elements = std::max<std::int64_t>(std::llround(stage.parameters), 1);
+  const std::int64_t most = std::max<std::int64_t>(config.train.bucket_bytes / bytes, 1);
+  const std::int64_t buckets = (elements - 1) / most + 1;
+  // Cut as evenly as whole elements allow, the longer buckets at the front of the arena.
+  const std::int64_t count = elements / buckets;
+  const std::int64_t longer = elements % buckets;
+  runs.push_back({longer * (count + 1), count, buckets - longer});
+  if (longer > 0) runs.push_back({0, count + 1, longer});
+  return runs;
 }
 
 std::uint64_t ddp_bytes_sent(const Config& config, std::int64_t rank) {
   const StageLayout stage = stage_layouts(config).front();
   std::uint64_t sent = 0;
-  for (const Bucket& bucket : stage_buckets(config, stage)) {
-    sent += collectives::rank_traffic(Collective::kAllReduce, Algorithm::kRing,
-                                      static_cast<std::size_t>(config.parallel.dp),
-                                      static_cast<std::size_t>(rank),
-                                      static_cast<std::size_t>(bucket.count),
-                                      static_cast<std::size_t>(gradient_bytes(config.train)))
-                .bytes_sent;
+  for (const BucketRun& run : stage_buckets(config, stage)) {
+    const collectives::RankTraffic one = collectives::rank_traffic(
+        Collective::kAllReduce, Algorithm::kRing, static_cast<std::size_t>(config.parallel.dp),
+        static_cast<std::size_t>(rank), static_cast<std::size_t>(run.count),
+        static_cast<std::size_t>(gradient_bytes(config.train)));
+    sent += static_cast<std::uint64_t>(run.buckets) * one.bytes_sent;
   }
   return sent;
 }

@@ -43,12 +43,20 @@ struct CommunicationPlan {
   double exposed_in_micro_batches_s = 0;
   double exposed_once_s = 0;
   bool times_known = true;  // false: a link with traffic has no bandwidth; its times are 0
-  std::vector<Diagnostic> diagnostics;  // NQD1305 (extrapolated curve), NQD1306 (link unknown)
+  std::vector<Diagnostic> diagnostics;  // NQD1305 (extrapolated curve), NQD1306 (a link unknown)
 };
 CommunicationPlan plan_communication(const Config& config, const MicroBatchTime& compute);
 
-// The gradient buckets of a stage; a "state" model, whose tensors are unknown, is cut evenly.
-std::vector<Bucket> stage_buckets(const Config& config, const StageLayout& stage);
+// Equal gradient buckets side by side: `buckets` of `count` elements from element `begin` on.
+struct BucketRun {
+  std::int64_t begin = 0;
+  std::int64_t count = 0;
+  std::int64_t buckets = 1;
+};
+// The gradient buckets of a stage in the order in which backward completes them (from the end of
+// the arena). A model with tensors is cut at their boundaries, one bucket a run; a "state" model,
+// whose tensors are unknown, evenly: two runs at most, however many buckets there are.
+std::vector<BucketRun> stage_buckets(const Config& config, const StageLayout& stage);
 
 // Bytes that dp rank `rank` sends for the gradients of one step under ddp: Σ over the buckets of
 // the first stage. What an audit multiplies by the number of steps.
@@ -58,9 +66,16 @@ std::uint64_t ddp_bytes_sent(const Config& config, std::int64_t rank);
 // of two float64 (the sums of loss and of tokens).
 collectives::RankTraffic control_traffic(std::int64_t ranks, std::int64_t rank);
 
-// Seconds of `calls` that stick out beyond `compute_s`, when call i can start at ready[i]·compute_s
-// (ascending) and calls run one after another.
-double exposed_seconds(const std::vector<double>& ready, const std::vector<double>& calls_s,
-                       double compute_s);
+// `calls` equal calls of `seconds` each. The first can start when the share first_ready of the
+// compute is done, the last at last_ready, those between at even distances.
+struct CallRun {
+  double first_ready = 0;
+  double last_ready = 0;
+  double calls = 1;
+  double seconds = 0;
+};
+// Seconds of the runs that stick out beyond `compute_s`, at most all of theirs, when calls run one
+// after another. Runs ascend in readiness.
+double exposed_seconds(const std::vector<CallRun>& runs, double compute_s);
 
 }  // namespace nqd::planner

@@ -15,10 +15,11 @@ using collectives::Collective;
 // A curve of nqd's own ring first: it is what the trainer calls.
 const CalibratedCurve* find_curve(const ClusterSpec& cluster, const Group& group,
                                   Collective collective) {
+  const bool inside = inside_node(cluster, group);
   for (std::string_view algorithm : {"ring", "library", "auto"}) {
     for (const CalibratedCurve& curve : cluster.curves) {
       if (curve.collective == name(collective) && curve.ranks == group.size &&
-          curve.algorithm == algorithm && !curve.pieces.empty()) {
+          curve.inside_node == inside && curve.algorithm == algorithm && !curve.pieces.empty()) {
         return &curve;
       }
     }
@@ -29,18 +30,16 @@ const CalibratedCurve* find_curve(const ClusterSpec& cluster, const Group& group
 double inter_node_bandwidth(const ClusterSpec& cluster, const Group& group, Collective collective) {
   const double share = cluster.inter_node.bandwidth_bytes_per_s;
   if (collective == Collective::kSendRecv) return share;
-  const std::int64_t members =
-      std::clamp<std::int64_t>(cluster.gpus_per_node / group.stride, 1, group.size);
-  const double together = share * static_cast<double>(members);
+  const double together = share * static_cast<double>(ranks_in_node(cluster, group));
   const double intra = cluster.intra_node.bandwidth_bytes_per_s;
   return intra > 0 ? std::max(share, std::min(together, intra)) : together;
 }
 
+}  // namespace
+
 Algorithm priced_algorithm(Collective collective) {
   return collective == Collective::kSendRecv ? Algorithm::kAuto : Algorithm::kRing;
 }
-
-}  // namespace
 
 Group tp_group(const ParallelSpec& parallel) { return {"tp", parallel.tp, 1}; }
 Group pp_group(const ParallelSpec& parallel) { return {"pp", parallel.pp, parallel.tp}; }
@@ -50,6 +49,17 @@ Group dp_group(const ParallelSpec& parallel) {
 
 bool inside_node(const ClusterSpec& cluster, const Group& group) {
   return (group.size - 1) * group.stride < cluster.gpus_per_node;
+}
+
+std::int64_t ranks_in_node(const ClusterSpec& cluster, const Group& group) {
+  return std::clamp<std::int64_t>(cluster.gpus_per_node / group.stride, 1,
+                                  std::max<std::int64_t>(group.size, 1));
+}
+
+std::int64_t default_hsdp_shard(const ClusterSpec& cluster, const ParallelSpec& parallel) {
+  std::int64_t shard = ranks_in_node(cluster, dp_group(parallel));
+  while (parallel.dp % shard != 0) --shard;
+  return shard;
 }
 
 CallTime call_time(const ClusterSpec& cluster, const Group& group, Collective collective,

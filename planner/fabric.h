@@ -9,6 +9,9 @@
 
 namespace nqd::planner {
 
+// The algorithm that a plan prices: nqd's ring, or the only one of send_recv.
+collectives::Algorithm priced_algorithm(collectives::Collective collective);
+
 // Ranks base, base + stride, … of the world; tp is innermost, then pp, and dp outermost.
 struct Group {
   std::string name;
@@ -22,6 +25,12 @@ Group dp_group(const ParallelSpec& parallel);
 // True when all ranks of the group share one node (a node holds gpus_per_node consecutive ranks).
 bool inside_node(const ClusterSpec& cluster, const Group& group);
 
+// How many ranks of the group one node holds, at least 1.
+std::int64_t ranks_in_node(const ClusterSpec& cluster, const Group& group);
+
+// Ranks of an hsdp shard group that is not given: the most that divide dp and share a node.
+std::int64_t default_hsdp_shard(const ClusterSpec& cluster, const ParallelSpec& parallel);
+
 struct CallTime {
   double seconds = 0;         // 0 when !known, or for a group of one rank
   bool known = true;          // false: the link's bandwidth is not given
@@ -29,10 +38,10 @@ struct CallTime {
 };
 
 // Time of one call with payload `bytes` as collectives/cost.h defines it. A calibrated ring,
-// library or auto curve of the same collective and number of ranks goes first; else the α–β model
-// over cluster.intra_node when the group is inside a node and over cluster.inter_node otherwise. A
-// ring that crosses nodes uses the network share of all its members of a node, up to intra_node's
-// rate.
+// library or auto curve of the same collective, number of ranks and place (inside a node or across
+// nodes) goes first; else the α–β model over cluster.intra_node when the group is inside a node and
+// over cluster.inter_node otherwise. A ring that crosses nodes uses the network share of all its
+// members of a node, up to intra_node's rate.
 CallTime call_time(const ClusterSpec& cluster, const Group& group,
                    collectives::Collective collective, double bytes);
 

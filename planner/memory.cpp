@@ -8,6 +8,7 @@
 #include "collectives/types.h"
 #include "planner/activations.h"
 #include "planner/buckets.h"
+#include "planner/fabric.h"
 #include "planner/pipeline.h"
 #include "planner/planner.h"
 #include "planner/stages.h"
@@ -164,21 +165,6 @@ Diagnostic note(const std::string& code, Severity severity, const std::string& p
 
 }  // namespace
 
-double state_bytes_per_rank(double parameters, Engine engine, double ranks) {
-  switch (engine) {
-    case Engine::kDdp:
-      return 16 * parameters;
-    case Engine::kZero1:
-      return 4 * parameters + 12 * parameters / ranks;
-    case Engine::kZero2:
-      return 2 * parameters + 14 * parameters / ranks;
-    case Engine::kZero3:
-    case Engine::kHsdp:
-      return 16 * parameters / ranks;
-  }
-  return 16 * parameters;
-}
-
 StateBytes state_bytes(const TrainSpec& train) {
   StateBytes bytes;
   bytes.weights = static_cast<double>(weight_bytes(train));
@@ -191,10 +177,9 @@ StateBytes state_bytes(const TrainSpec& train) {
 
 std::int64_t hsdp_shard_ranks(const Config& config) {
   const ParallelSpec& parallel = config.parallel;
-  const std::int64_t in_node =
-      config.cluster.gpus_per_node / std::max<std::int64_t>(parallel.tp, 1);
-  const std::int64_t asked = parallel.hsdp_shard > 0 ? parallel.hsdp_shard : in_node;
-  return std::clamp<std::int64_t>(asked, 1, std::max<std::int64_t>(parallel.dp, 1));
+  return parallel.hsdp_shard > 0
+             ? std::min(parallel.hsdp_shard, std::max<std::int64_t>(parallel.dp, 1))
+             : default_hsdp_shard(config.cluster, parallel);
 }
 
 ShardCounts shard_counts(const Config& config) {

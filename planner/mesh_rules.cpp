@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "planner/fabric.h"
 #include "planner/planner.h"
 
 namespace nqd::planner {
@@ -295,14 +296,16 @@ void check_shard_group(const Config& c, Diagnostics& out) {
 void check_shard_in_node(const Config& c, Diagnostics& out) {
   const ParallelSpec& p = c.parallel;
   const std::int64_t gpus = c.cluster.gpus_per_node;
-  if (p.engine != Engine::kHsdp || p.hsdp_shard * p.tp <= gpus) return;
+  const std::int64_t span = p.hsdp_shard * p.tp * p.pp;
+  if (p.engine != Engine::kHsdp || p.hsdp_shard <= ranks_in_node(c.cluster, dp_group(p))) return;
   out.push_back(warning(
       violation("NQD1216", "parallel.hsdp_shard",
-                "a shard group spans hsdp_shard·tp = " + text(p.hsdp_shard) + "·" + text(p.tp) +
-                    " = " + text(p.hsdp_shard * p.tp) + " devices, more than the " + text(gpus) +
-                    " of a node: weights are gathered across the network",
-                "set parallel.hsdp_shard to " + text(std::max<std::int64_t>(1, gpus / p.tp)),
-                {value_of("parallel.tp", p.tp), value_of("cluster.gpus_per_node", gpus)})));
+                "a shard group spans hsdp_shard·tp·pp = " + text(p.hsdp_shard) + "·" + text(p.tp) +
+                    "·" + text(p.pp) + " = " + text(span) + " devices, more than the " +
+                    text(gpus) + " of a node: weights are gathered across the network",
+                "set parallel.hsdp_shard to " + text(default_hsdp_shard(c.cluster, p)),
+                {value_of("parallel.tp", p.tp), value_of("parallel.pp", p.pp),
+                 value_of("cluster.gpus_per_node", gpus)})));
 }
 
 void check_shard_engine(const Config& c, Diagnostics& out) {

@@ -1,22 +1,15 @@
 #include "planner/pipeline.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 
 #include "planner/planner.h"
+#include "planner/text.h"
 
 namespace nqd::planner {
 namespace {
 
 constexpr double kBubbleLimit = 0.2;
-
-std::string percent(double fraction) {
-  std::array<char, 32> buffer{};
-  std::snprintf(buffer.data(), buffer.size(), "%.1f %%", 100 * fraction);
-  return buffer.data();
-}
 
 }  // namespace
 

@@ -37,7 +37,8 @@ struct GroupTraffic {
   double calls = 0;
   double bytes_sent_per_rank = 0;  // the maximum over ranks, one step
   double time_s = 0;
-  double exposed_s = 0;  // not hidden behind compute
+  double exposed_s = 0;    // not hidden behind compute; at most time_s
+  bool time_known = true;  // false: its link has no bandwidth, and both times are 0
 };
 
 struct PipelinePlan {

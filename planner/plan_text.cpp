@@ -7,6 +7,7 @@
 
 #include "base/ledger.h"
 #include "base/units.h"
+#include "planner/text.h"
 
 namespace nqd::planner {
 namespace {
@@ -29,8 +30,6 @@ std::string padded(std::string text, std::size_t width) {
 std::string right(const std::string& text, std::size_t width) {
   return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
 }
-
-std::string percent(double fraction) { return printed("%.1f %%", 100 * fraction); }
 
 std::string head(const Plan& plan) {
   const Config& config = plan.config;
@@ -118,10 +117,6 @@ std::string memory_text(const MemoryPlan& memory) {
   return text;
 }
 
-std::string known_seconds(double seconds) {
-  return seconds > 0 ? format_seconds(seconds) : std::string("unknown");
-}
-
 std::string communication_text(const Plan& plan) {
   if (plan.communication.empty()) return "\n  communication: none, one rank in every group\n";
   std::string text = "\n  " + padded("communication a step", kCategoryWidth) +
@@ -129,13 +124,14 @@ std::string communication_text(const Plan& plan) {
                      right("sent by a rank", kStageWidth) + right("time", 12) +
                      right("exposed", 12) + "\n";
   for (const GroupTraffic& row : plan.communication) {
-    const bool timed = row.time_s > 0;
+    const auto timed = [&](double seconds) {
+      return row.time_known ? format_seconds(seconds) : std::string("unknown");
+    };
     text += "  " + padded(row.group, kCategoryWidth) +
             padded(row.collective + " (" + row.algorithm + ")", 22) +
             right(printed("%.0f", row.calls), 8) +
             right(format_bytes(row.bytes_sent_per_rank), kStageWidth) +
-            right(known_seconds(row.time_s), 12) +
-            right(timed ? format_seconds(row.exposed_s) : "unknown", 12) + "\n";
+            right(timed(row.time_s), 12) + right(timed(row.exposed_s), 12) + "\n";
   }
   return text;
 }
@@ -171,7 +167,6 @@ std::string first_error(const Plan& plan) {
 std::string memory_verdict(const MemoryPlan& memory) {
   const std::string worst = format_bytes(memory.worst_total_bytes);
   if (memory.limit_bytes <= 0) return worst + " a rank, limit unknown";
-  if (!memory.fits) return worst + " of " + format_bytes(memory.limit_bytes) + ": does not fit";
   return worst + " of " + format_bytes(memory.limit_bytes);
 }
 

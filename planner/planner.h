@@ -9,10 +9,6 @@
 
 namespace nqd::planner {
 
-// Persistent bytes of one rank, Φ parameters in all, mixed-precision Adam (2+2+4+4+4 bytes).
-// ddp 16Φ; zero1 4Φ+12Φ/N; zero2 2Φ+14Φ/N; zero3 16Φ/N (gathered units are transient).
-double state_bytes_per_rank(double parameters, Engine engine, double ranks);
-
 // (p−1)/(m+p−1).
 double bubble_fraction(std::int64_t stages, std::int64_t micro_batches);
 

@@ -56,6 +56,7 @@ struct CalibratedCurve {
   std::int64_t ranks = 0;
   std::vector<LinkPiece> pieces;     // sorted, touching
   double max_residual_fraction = 0;  // of the fit, over all measured points
+  bool inside_node = true;           // measured among ranks of one node; prices only such groups
 };
 
 struct ClusterSpec {
@@ -79,8 +80,9 @@ struct ParallelSpec {
   std::int64_t tp = 1;
   std::int64_t pp = 1;
   std::int64_t vpp = 1;                    // virtual stages a rank
-  std::int64_t hsdp_shard = 0;             // hsdp: ranks in one shard group; 0 = gpus_per_node / tp
+  std::int64_t hsdp_shard = 0;             // hsdp: ranks in one shard group; 0 = those of a node
   std::optional<std::int64_t> world_size;  // checked against dp·tp·pp when given
+  bool world_size_given = false;           // written by the user, not derived from the mesh
   Schedule schedule = Schedule::k1F1B;
   bool sequence_parallel = false;
   std::vector<std::int64_t> pipeline_split;  // layers a stage; empty = even

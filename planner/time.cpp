@@ -2,16 +2,21 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
+#include "base/units.h"
 #include "planner/memory.h"
 #include "planner/pipeline.h"
 #include "planner/stages.h"
+#include "planner/text.h"
 
 namespace nqd::planner {
 namespace {
 
 constexpr double kUnmeasuredGemmShare = 0.6;
 constexpr double kOptimizerBytesPerParameter = 28;
+// Below this share of the peak a measured rate is most likely another machine's.
+constexpr double kPlausibleGemmShare = 0.05;
 
 // Elements of a layer's weight matrices: qkv, attention projection and the two of the MLP.
 double layer_matmul_parameters(const ModelSpec& model) {
@@ -69,6 +74,43 @@ MicroBatchTime stage_time(const Config& config, const StageLayout& stage) {
   return time;
 }
 
+Diagnostic missing_rate(const std::string& path, const std::string& reason) {
+  Diagnostic note;
+  note.code = "NQD1306";
+  note.severity = Severity::kNote;
+  note.path = path;
+  note.message = "the step time is unknown, because " + reason;
+  note.hint = "measure this machine with `nqd bench` and `nqd calibrate`, and pass --cluster FILE";
+  return note;
+}
+
+std::vector<Diagnostic> check_rates(const ClusterSpec& cluster) {
+  std::vector<Diagnostic> findings;
+  if (gemm_rate_flops(cluster) <= 0) {
+    findings.push_back(missing_rate("cluster.gemm_flops",
+                                    "neither cluster.gemm_flops nor cluster.peak_flops is given"));
+  }
+  if (cluster.memory_bandwidth_bytes_per_s <= 0) {
+    findings.push_back(missing_rate("cluster.memory_bandwidth_bytes_per_s",
+                                    "cluster.memory_bandwidth_bytes_per_s is not given"));
+  }
+  const double share = cluster.peak_flops > 0 ? cluster.gemm_flops / cluster.peak_flops : 1;
+  if (!cluster.calibration_source.empty() && share > 0 && share < kPlausibleGemmShare) {
+    Diagnostic warning;
+    warning.code = "NQD1308";
+    warning.severity = Severity::kWarning;
+    warning.path = "cluster.gemm_flops";
+    warning.message = "the calibrated matrix product rate, " + format_short(cluster.gemm_flops) +
+                      "FLOP/s, is only " + percent(share) + " of the stated peak of " +
+                      format_short(cluster.peak_flops) +
+                      "FLOP/s: it was most likely measured on another kind of device";
+    warning.hint =
+        "calibrate on the cluster that is planned, or plan for the one that was measured";
+    findings.push_back(std::move(warning));
+  }
+  return findings;
+}
+
 }  // namespace
 
 TokenFlops token_flops(const ModelSpec& model, Recompute recompute) {
@@ -90,18 +132,8 @@ ComputePlan plan_compute(const Config& config) {
   if (config.model.family != "gpt") return plan;
   const double bandwidth = config.cluster.memory_bandwidth_bytes_per_s;
   plan.known = gemm_rate_flops(config.cluster) > 0 && bandwidth > 0;
-  if (!plan.known) {
-    const std::string missing = bandwidth > 0 ? "gemm_flops" : "memory_bandwidth_bytes_per_s";
-    Diagnostic note;
-    note.code = "NQD1306";
-    note.severity = Severity::kNote;
-    note.path = "cluster";
-    note.message = "the step time is unknown, because cluster." + missing + " is not given";
-    note.hint =
-        "measure this machine with `nqd bench` and `nqd calibrate`, and pass --cluster FILE";
-    plan.diagnostics.push_back(note);
-    return plan;
-  }
+  plan.diagnostics = check_rates(config.cluster);
+  if (!plan.known) return plan;
   const auto shards = static_cast<double>(shard_counts(config).optimizer);
   for (const StageLayout& stage : stage_layouts(config)) {
     const MicroBatchTime time = stage_time(config, stage);

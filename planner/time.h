@@ -34,7 +34,9 @@ struct ComputePlan {
   // write weight and moments, in float32) at the memory bandwidth.
   double optimizer_s = 0;
   bool known = false;
-  std::vector<Diagnostic> diagnostics;  // NQD1306: which rate is missing
+  // NQD1306 for each rate that is missing; the warning NQD1308 when a calibrated rate is far below
+  // the stated peak.
+  std::vector<Diagnostic> diagnostics;
 };
 ComputePlan plan_compute(const Config& config);
 

@@ -69,23 +69,24 @@ void write_memory(JsonWriter& json, const planner::MemoryPlan& memory) {
   json.end();
   json.field("worst_total_bytes", memory.worst_total_bytes);
   json.field("limit_bytes", measured(memory.limit_bytes));
-  json.field("fits", memory.fits);
+  json.field("fits", memory.limit_bytes > 0 ? std::optional(memory.fits) : std::nullopt);
   json.end();
 }
 
 void write_communication(JsonWriter& json, const std::vector<planner::GroupTraffic>& traffic) {
   json.key("communication").begin_array();
   for (const planner::GroupTraffic& group : traffic) {
-    // Bytes that take no time: the cluster's links are unknown.
-    const bool timed = group.time_s > 0 || group.bytes_sent_per_rank == 0;
+    const auto timed = [&](double seconds) {
+      return group.time_known ? std::optional(seconds) : std::nullopt;
+    };
     json.begin_object(Layout::kInline);
     json.field("group", group.group);
     json.field("collective", group.collective);
     json.field("algorithm", group.algorithm);
     json.field("calls", group.calls);
     json.field("bytes_sent_per_rank", group.bytes_sent_per_rank);
-    json.field("time_s", timed ? std::optional(group.time_s) : std::nullopt);
-    json.field("exposed_s", timed ? std::optional(group.exposed_s) : std::nullopt);
+    json.field("time_s", timed(group.time_s));
+    json.field("exposed_s", timed(group.exposed_s));
     json.end();
   }
   json.end();

@@ -120,6 +120,15 @@ class CalibrationReader {
     }
   }
 
+  void flag(const YamlNode& node, const std::string& path, bool& target) {
+    const bool plain = node.kind == YamlNode::Kind::kScalar && !node.quoted;
+    if (plain && (node.text == "true" || node.text == "false")) {
+      target = node.text == "true";
+    } else {
+      wrong_type(node, path, "true or false");
+    }
+  }
+
   void text(const YamlNode& node, const std::string& path, std::string& target) {
     if (node.kind != YamlNode::Kind::kScalar) {
       wrong_type(node, path, "text");
@@ -135,9 +144,31 @@ class CalibrationReader {
       return result;
     }
     for (std::size_t i = 0; i < node.items.size(); ++i) {
-      result.push_back(curve(node.items[i], "curves[" + std::to_string(i) + "]"));
+      const std::string path = "curves[" + std::to_string(i) + "]";
+      const std::size_t before = diagnostics_.size();
+      result.push_back(curve(node.items[i], path));
+      if (diagnostics_.size() == before) check_unique(node.items[i].place, path, result);
     }
     return result;
+  }
+
+  // Two curves of one thing would leave the choice to their order.
+  void check_unique(Place place, const std::string& path,
+                    const std::vector<CalibratedCurve>& list) {
+    const CalibratedCurve& last = list.back();
+    for (std::size_t i = 0; i + 1 < list.size(); ++i) {
+      const CalibratedCurve& known = list[i];
+      if (known.collective != last.collective || known.algorithm != last.algorithm ||
+          known.ranks != last.ranks || known.inside_node != last.inside_node) {
+        continue;
+      }
+      return report(place, path,
+                    path + " is a second curve of " + last.collective + " (" + last.algorithm +
+                        ") for " + std::to_string(last.ranks) + " ranks " +
+                        (last.inside_node ? "inside a node" : "across nodes") + ", after curves[" +
+                        std::to_string(i) + "]",
+                    "keep the one that was measured on the fabric to plan for");
+    }
   }
 
   CalibratedCurve curve(const YamlNode& node, const std::string& path) {
@@ -148,6 +179,8 @@ class CalibrationReader {
           [&](const YamlNode& n) { text(n, path + ".collective", result.collective); }},
          {"algorithm", [&](const YamlNode& n) { text(n, path + ".algorithm", result.algorithm); }},
          {"ranks", [&](const YamlNode& n) { integer(n, path + ".ranks", result.ranks); }},
+         {"inside_node",
+          [&](const YamlNode& n) { flag(n, path + ".inside_node", result.inside_node); }},
          {"max_residual_fraction",
           [&](const YamlNode& n) {
             number(n, path + ".max_residual_fraction", result.max_residual_fraction);
@@ -260,6 +293,7 @@ std::string calibration_yaml(const Calibration& calibration) {
   for (const CalibratedCurve& curve : calibration.curves) {
     text += "  - collective: " + curve.collective + "\n    algorithm: " + curve.algorithm +
             "\n    ranks: " + std::to_string(curve.ranks) +
+            "\n    inside_node: " + (curve.inside_node ? "true" : "false") +
             "\n    max_residual_fraction: " + number_text(curve.max_residual_fraction) +
             "\n    pieces:\n";
     for (const LinkPiece& piece : curve.pieces) text += piece_yaml(piece);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "planner/config/resolution.h"
+#include "planner/fabric.h"
 #include "planner/layout.h"
 
 namespace nqd::planner {
@@ -73,6 +74,7 @@ void derive_mesh(Resolution& r) {
              return std::max<std::int64_t>(1, c.cluster.devices() / per_replica(c));
            });
   }
+  r.draft.config.parallel.world_size_given = r.given("parallel.world_size");
   derive(r, "parallel.world_size", {"parallel.dp", "parallel.tp", "parallel.pp"}, "dp · tp · pp",
          [](const Config& c) { return c.parallel.ranks(); });
   if (!devices_given) {
@@ -80,11 +82,10 @@ void derive_mesh(Resolution& r) {
            [](const Config& c) { return *c.parallel.world_size; });
   }
   if (r.draft.config.parallel.engine == Engine::kHsdp) {
-    derive(r, "parallel.hsdp_shard", {"cluster.gpus_per_node", "parallel.tp", "parallel.dp"},
-           "gpus_per_node / tp, at most dp", [](const Config& c) {
-             return std::clamp<std::int64_t>(c.cluster.gpus_per_node / c.parallel.tp, 1,
-                                             c.parallel.dp);
-           });
+    derive(r, "parallel.hsdp_shard",
+           {"cluster.gpus_per_node", "parallel.tp", "parallel.pp", "parallel.dp"},
+           "the largest divisor of dp up to gpus_per_node / (tp · pp)",
+           [](const Config& c) { return default_hsdp_shard(c.cluster, c.parallel); });
   }
 }
 

@@ -212,7 +212,8 @@ constexpr std::array kFields = {
           .slot = [](Draft& d) -> Slot { return &d.config.parallel.hsdp_shard; },
           .range = whole(0, kMaxRanks),
           .unit = "ranks",
-          .fallback = "engine hsdp: gpus_per_node / tp, at most dp; else 0",
+          .fallback =
+              "engine hsdp: the largest divisor of dp up to gpus_per_node / (tp · pp); else 0",
           .doc = "Size of one hsdp shard group."},
     Field{.path = "parallel.world_size",
           .slot = [](Draft& d) -> Slot { return &d.config.parallel.world_size; },

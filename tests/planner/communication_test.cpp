@@ -4,9 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <utility>
+#include <vector>
 
 #include "base/units.h"
+#include "planner/config/config.h"
 #include "planner/fabric.h"
+#include "planner/planner.h"
 #include "tests/planner/configs.h"
 
 namespace nqd::planner {
@@ -185,8 +190,8 @@ TEST_CASE("a calibrated curve is used, and said when it is extrapolated") {
   CHECK(plan.times_known);
   CHECK(plan.diagnostics.empty());
   double expected = 0;
-  for (const Bucket& bucket : stage_buckets(config, stage_layouts(config).front())) {
-    expected += 1e-5 + 4e-9 * static_cast<double>(bucket.count);
+  for (const BucketRun& run : stage_buckets(config, stage_layouts(config).front())) {
+    expected += 1e-5 + 4e-9 * static_cast<double>(run.count);
   }
   CHECK(find(plan, "dp", "all_reduce")->time_s == doctest::Approx(expected));
 
@@ -197,6 +202,133 @@ TEST_CASE("a calibrated curve is used, and said when it is extrapolated") {
 
   config.cluster.curves[0].ranks = 4;  // another group's curve says nothing about this one
   CHECK_FALSE(plan_communication(config, {}).times_known);
+}
+
+TEST_CASE("a curve prices only groups that lie as those that were measured") {
+  ClusterSpec cluster;
+  cluster.gpus_per_node = 2;
+  cluster.intra_node = {0, 1e9};
+  cluster.inter_node = {0, 1e8};
+  CalibratedCurve curve;
+  curve.collective = "all_reduce";
+  curve.algorithm = "ring";
+  curve.ranks = 2;
+  curve.pieces = {{1, 1e9, 7, 0}};
+  cluster.curves = {curve};
+  const Group inside{"dp", 2, 1};
+  const Group across{"dp", 2, 2};
+  CHECK(call_time(cluster, inside, Collective::kAllReduce, 1e6).seconds == 7);
+  CHECK(call_time(cluster, across, Collective::kAllReduce, 1e6).seconds == doctest::Approx(1e-2));
+  cluster.curves[0].inside_node = false;
+  CHECK(call_time(cluster, inside, Collective::kAllReduce, 1e6).seconds == doctest::Approx(1e-3));
+  CHECK(call_time(cluster, across, Collective::kAllReduce, 1e6).seconds == 7);
+}
+
+TEST_CASE("a time of exactly 0 is known") {
+  Config config = cpu_config(2);
+  CHECK_FALSE(row_of(config, "dp", "all_reduce").time_known);
+  CalibratedCurve curve;
+  curve.collective = "all_reduce";
+  curve.algorithm = "ring";
+  curve.ranks = 2;
+  curve.pieces = {{1, 1e9, 0, 0}};
+  config.cluster.curves = {curve};
+  const GroupTraffic row = row_of(config, "dp", "all_reduce");
+  CHECK(row.time_s == 0);
+  CHECK(row.time_known);
+}
+
+TEST_CASE("a state model's buckets are two sizes at most, and cover it") {
+  for (const double parameters : {1.0, 7.0, 1e6 + 3, 1e15}) {
+    for (const std::int64_t bucket_bytes :
+         {std::int64_t{1}, std::int64_t{6}, std::int64_t{1'000'000}}) {
+      Config config = state_config(parameters, Engine::kZero1, 8);
+      config.train.bucket_bytes = bucket_bytes;
+      const auto runs = stage_buckets(config, stage_layouts(config).front());
+      CAPTURE(parameters);
+      CAPTURE(bucket_bytes);
+      REQUIRE(!runs.empty());
+      CHECK(runs.size() <= 2);
+      auto end = static_cast<std::int64_t>(parameters);
+      for (const BucketRun& run : runs) {
+        CHECK(run.count > 0);
+        CHECK((run.count * 2 <= bucket_bytes || run.count == 1));
+        end -= run.count * run.buckets;
+        CHECK(run.begin == end);
+      }
+      CHECK(end == 0);
+      CHECK(row_of(config, "dp", "reduce_scatter").calls ==
+            static_cast<double>(runs.front().buckets + (runs.size() > 1 ? runs[1].buckets : 0)));
+    }
+  }
+}
+
+void check_exposure(const Config& config, const MicroBatchTime& compute) {
+  for (const GroupTraffic& row : plan_communication(config, compute).traffic) {
+    CAPTURE(row.group);
+    CAPTURE(row.collective);
+    CHECK(row.exposed_s >= 0);
+    CHECK(row.exposed_s <= row.time_s * (1 + 1e-12));
+  }
+}
+
+TEST_CASE("no row exposes more than its own time") {
+  std::vector<Config> configs;
+  for (Engine engine :
+       {Engine::kDdp, Engine::kZero1, Engine::kZero2, Engine::kZero3, Engine::kHsdp}) {
+    for (std::int64_t pp : {1, 2}) {
+      Config config = gpt3_config();
+      config.parallel.engine = engine;
+      config.parallel.pp = pp;
+      config.parallel.tp = 2;
+      config.parallel.dp = 64 / (2 * pp);
+      configs.push_back(config);
+    }
+    Config state = state_config(8e9, engine, 32);
+    state.cluster.intra_node = {5e-6, 300e9};
+    state.cluster.inter_node = {5e-6, 25e9};
+    configs.push_back(state);
+  }
+  for (const Config& config : configs) {
+    CAPTURE(name(config.parallel.engine));
+    for (double compute_s : {0.0, 1e-3, 0.1, 1.0, 3.0, 10.0, 1e3}) {
+      check_exposure(config, {compute_s, 2 * compute_s});
+      check_exposure(config, {compute_s, 0});
+    }
+  }
+}
+
+TEST_CASE("every shipped config: no row exposes more than its own time") {
+  std::size_t planned = 0;
+  for (const auto& file : std::filesystem::directory_iterator("configs")) {
+    if (file.path().extension() != ".yaml") continue;
+    CAPTURE(file.path().string());
+    const LoadedConfig loaded = load_config(file.path().string());
+    REQUIRE(loaded.ok());
+    for (const GroupTraffic& row : make_plan(loaded.config).communication) {
+      CAPTURE(row.collective);
+      CHECK(row.exposed_s <= row.time_s * (1 + 1e-12));
+    }
+    ++planned;
+  }
+  CHECK(planned >= 10);
+}
+
+TEST_CASE("what backward cannot hide of zero3 is the reductions' first, then the gathers'") {
+  Config config = state_config(8e9, Engine::kZero3, 8);
+  config.cluster.intra_node = {0, 1e9};  // one unit: 14 s a gather, 14 s a reduction
+  const auto exposed = [&](const MicroBatchTime& compute) {
+    const CommunicationPlan plan = plan_communication(config, compute);
+    return std::pair(find(plan, "dp", "all_gather")->exposed_s,
+                     find(plan, "dp", "reduce_scatter")->exposed_s);
+  };
+  CHECK(find(plan_communication(config, {}), "dp", "all_gather")->time_s == doctest::Approx(28));
+  CHECK(exposed({0, 0}).first == doctest::Approx(28));
+  CHECK(exposed({0, 0}).second == doctest::Approx(14));
+  CHECK(exposed({0, 10}).first == doctest::Approx(18));
+  CHECK(exposed({0, 10}).second == doctest::Approx(14));
+  CHECK(exposed({0, 100}).first == doctest::Approx(14));
+  CHECK(exposed({0, 100}).second == doctest::Approx(14));
 }
 
 TEST_CASE("a group inside a node uses the node's link, one across nodes all its members' network") {
@@ -221,11 +353,18 @@ TEST_CASE("a group inside a node uses the node's link, one across nodes all its 
 }
 
 TEST_CASE("communication hides behind backward as far as it is ready") {
-  CHECK(exposed_seconds({0.5, 1.0}, {1, 1}, 10) == doctest::Approx(1));
-  CHECK(exposed_seconds({0.5, 1.0}, {8, 1}, 10) == doctest::Approx(4));
-  CHECK(exposed_seconds({0.1, 0.2}, {1, 1}, 10) == 0);
-  CHECK(exposed_seconds({1.0}, {3}, 0) == doctest::Approx(3));
-  CHECK(exposed_seconds({}, {}, 5) == 0);
+  CHECK(exposed_seconds({{0.5, 0.5, 1, 1}, {1, 1, 1, 1}}, 10) == doctest::Approx(1));
+  CHECK(exposed_seconds({{0.5, 0.5, 1, 8}, {1, 1, 1, 1}}, 10) == doctest::Approx(4));
+  CHECK(exposed_seconds({{0.1, 0.1, 1, 1}, {0.2, 0.2, 1, 1}}, 10) == 0);
+  CHECK(exposed_seconds({{1, 1, 1, 3}}, 0) == doctest::Approx(3));
+  CHECK(exposed_seconds({}, 5) == 0);
+  // A run is its calls one by one.
+  for (double seconds : {0.5, 2.0, 2.5, 7.0}) {
+    std::vector<CallRun> calls;
+    for (int i = 0; i < 5; ++i) calls.push_back({0.2 + 0.2 * i, 0.2 + 0.2 * i, 1, seconds});
+    CHECK(exposed_seconds({{0.2, 1, 5, seconds}}, 10) ==
+          doctest::Approx(exposed_seconds(calls, 10)));
+  }
 
   Config config = gpt3_config();
   config.parallel = {};

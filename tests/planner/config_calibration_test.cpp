@@ -23,7 +23,7 @@ Calibration sample() {
   calibration.memory_bandwidth_bytes_per_s = 2.5e10;
   calibration.curves = {
       {"all_reduce", "ring", 2, {{4096, 65536, 1.5e-6, 2.5e-10}, {65536, 1 << 26, 0, 4e-10}}, 0.04},
-      {"broadcast", "tree", 8, {{1, 2, 0.1, 0.2}}, 0}};
+      {"broadcast", "tree", 8, {{1, 2, 0.1, 0.2}}, 0, false}};
   return calibration;
 }
 
@@ -62,6 +62,8 @@ TEST_CASE("a calibration reads back as it was written") {
   CHECK(read.curves[0].pieces[1].from_bytes == 65536);
   CHECK(read.curves[0].pieces[1].beta_s_per_byte == 4e-10);
   CHECK(calibration_yaml(read) == calibration_yaml(written));
+  CHECK(read.curves[0].inside_node);
+  CHECK_FALSE(read.curves[1].inside_node);
 }
 
 TEST_CASE("a rate that was not measured is absent from the file") {
@@ -79,6 +81,30 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   const std::size_t at = text.find(from);
   REQUIRE(at != std::string::npos);
   return text.replace(at, from.size(), to);
+}
+
+TEST_CASE("a curve is of ranks inside a node unless it says otherwise") {
+  const std::string good = calibration_yaml(sample());
+  std::vector<Diagnostic> found;
+  const std::optional<Calibration> read =
+      parse_calibration(Source("c.yaml", replaced(good, "    inside_node: false\n", "")), found);
+  REQUIRE(read);
+  CHECK(read->curves[1].inside_node);
+}
+
+TEST_CASE("two curves of one collective, algorithm, number of ranks and place are refused") {
+  Calibration twice = sample();
+  twice.curves.push_back(twice.curves[0]);
+  std::vector<Diagnostic> found;
+  CHECK_FALSE(parse_calibration(Source("c.yaml", calibration_yaml(twice)), found));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].code == "NQD1011");
+  CHECK(found[0].message ==
+        "curves[2] is a second curve of all_reduce (ring) for 2 ranks inside a node, after "
+        "curves[0]");
+  twice.curves[2].inside_node = false;
+  found.clear();
+  CHECK(parse_calibration(Source("c.yaml", calibration_yaml(twice)), found));
 }
 
 TEST_CASE("each departure from the format is one finding with its place") {
@@ -100,6 +126,8 @@ TEST_CASE("each departure from the format is one finding with its place") {
        "curves[0].pieces[1] does not start where the piece before it ends"},
       {"to_bytes: 65536", "to_bytes: 4095", "curves[0].pieces[0] ends before it starts"},
       {"ranks: 2", "ranks: 0", "curves[0].ranks must be at least 1, not 0"},
+      {"inside_node: true", "inside_node: yes",
+       "curves[0].inside_node must be true or false, not string \"yes\""},
       {"ranks: 2", "ranks: 2.5", "curves[0].ranks must be an integer, not number 2.5"},
       {"all_reduce", "all_produce", "curves[0] has an unknown collective all_produce"},
       {"ring", "circle", "curves[0] has an unknown algorithm circle"},

@@ -36,18 +36,23 @@ TEST_CASE("golden: 8e9 parameters take 16 + 16 + 32 + 64 GB") {
   CHECK(plan_memory(config).worst_total_bytes == 128e9);
 }
 
+// State of a rank, as a plan gives it.
+double state(double parameters, Engine engine, std::int64_t ranks) {
+  return make_plan(state_config(parameters, engine, ranks)).memory.stages.at(0).persistent_bytes;
+}
+
 TEST_CASE("golden: 8e9 parameters on four ranks") {
-  CHECK(state_bytes_per_rank(8e9, Engine::kDdp, 4) == 128e9);
-  CHECK(state_bytes_per_rank(8e9, Engine::kZero1, 4) == 56e9);
-  CHECK(state_bytes_per_rank(8e9, Engine::kZero2, 4) == 44e9);
-  CHECK(state_bytes_per_rank(8e9, Engine::kZero3, 4) == 32e9);
+  CHECK(state(8e9, Engine::kDdp, 4) == 128e9);
+  CHECK(state(8e9, Engine::kZero1, 4) == 56e9);
+  CHECK(state(8e9, Engine::kZero2, 4) == 44e9);
+  CHECK(state(8e9, Engine::kZero3, 4) == 32e9);
 }
 
 TEST_CASE("golden: 70e9 parameters on 64 ranks, and 140 GB of EMA more") {
-  CHECK(state_bytes_per_rank(70e9, Engine::kDdp, 64) / kGB == 1120.0);
-  CHECK(rounded(state_bytes_per_rank(70e9, Engine::kZero1, 64) / kGB, 2) == 293.13);
-  CHECK(rounded(state_bytes_per_rank(70e9, Engine::kZero2, 64) / kGB, 2) == 155.31);
-  CHECK(state_bytes_per_rank(70e9, Engine::kZero3, 64) / kGB == 17.5);
+  CHECK(state(70e9, Engine::kDdp, 64) / kGB == 1120.0);
+  CHECK(rounded(state(70e9, Engine::kZero1, 64) / kGB, 2) == 293.13);
+  CHECK(rounded(state(70e9, Engine::kZero2, 64) / kGB, 2) == 155.31);
+  CHECK(state(70e9, Engine::kZero3, 64) / kGB == 17.5);
 
   Config config = state_config(70e9, Engine::kDdp, 1);
   CHECK(category(config, "weights") == 140e9);
@@ -59,25 +64,44 @@ TEST_CASE("golden: 70e9 parameters on 64 ranks, and 140 GB of EMA more") {
 }
 
 TEST_CASE("golden: 175e9, 405e9 and 7e9 parameters") {
-  CHECK(state_bytes_per_rank(175e9, Engine::kDdp, 8) == 2800e9);
+  CHECK(state(175e9, Engine::kDdp, 8) == 2800e9);
   CHECK(min_ranks_for_state(175e9, 16, 80e9) == 35);
-  CHECK(80e9 - state_bytes_per_rank(175e9, Engine::kZero3, 35) == doctest::Approx(0));
-  CHECK(80e9 - state_bytes_per_rank(175e9, Engine::kZero3, 40) == doctest::Approx(10e9));
-  CHECK(80e9 - state_bytes_per_rank(175e9, Engine::kZero3, 64) == doctest::Approx(36.25e9));
-  CHECK(state_bytes_per_rank(405e9, Engine::kDdp, 1) == 6480e9);
-  CHECK(rounded(state_bytes_per_rank(7e9, Engine::kZero3, 8) / kGiB, 2) == 13.04);
+  // 35 ranks are four nodes of eight and three more: no mesh, but the arithmetic is the same.
+  const MemoryPlan fewest = plan_memory(state_config(175e9, Engine::kZero3, 35));
+  CHECK(80e9 - fewest.stages.at(0).persistent_bytes == doctest::Approx(0));
+  CHECK(80e9 - state(175e9, Engine::kZero3, 40) == doctest::Approx(10e9));
+  CHECK(80e9 - state(175e9, Engine::kZero3, 64) == doctest::Approx(36.25e9));
+  CHECK(state(405e9, Engine::kDdp, 1) == 6480e9);
+  CHECK(rounded(state(7e9, Engine::kZero3, 8) / kGiB, 2) == 13.04);
 }
 
-TEST_CASE("the plan of every engine holds what state_bytes_per_rank says") {
-  for (Engine engine : {Engine::kDdp, Engine::kZero1, Engine::kZero2, Engine::kZero3}) {
-    for (std::int64_t ranks : {1, 2, 4, 8, 64}) {
-      const MemoryPlan plan = plan_memory(state_config(64e9, engine, ranks));
-      CHECK(plan.stages[0].persistent_bytes ==
-            state_bytes_per_rank(64e9, engine, static_cast<double>(ranks)));
-    }
+TEST_CASE("state of every engine: 16Φ, 4Φ + 12Φ/N, 2Φ + 14Φ/N, 16Φ/N") {
+  const double phi = 64e9;
+  for (std::int64_t ranks : {1, 2, 4, 8, 64}) {
+    const auto n = static_cast<double>(ranks);
+    CHECK(state(phi, Engine::kDdp, ranks) == 16 * phi);
+    CHECK(state(phi, Engine::kZero1, ranks) == 4 * phi + 12 * phi / n);
+    CHECK(state(phi, Engine::kZero2, ranks) == 2 * phi + 14 * phi / n);
+    CHECK(state(phi, Engine::kZero3, ranks) == 16 * phi / n);
   }
-  const MemoryPlan hsdp = plan_memory(state_config(64e9, Engine::kHsdp, 64));
-  CHECK(hsdp.stages[0].persistent_bytes == state_bytes_per_rank(64e9, Engine::kZero3, 8));
+  CHECK(state(phi, Engine::kHsdp, 64) == 16 * phi / 8);
+}
+
+TEST_CASE("an hsdp shard group lies inside a node, beside tp and pp too") {
+  Config config = state_config(1e9, Engine::kHsdp, 24);
+  CHECK(hsdp_shard_ranks(config) == 8);
+  config.parallel.pp = 2;
+  config.parallel.dp = 12;
+  CHECK(hsdp_shard_ranks(config) == 4);
+  config.parallel.tp = 2;
+  config.parallel.dp = 6;
+  CHECK(hsdp_shard_ranks(config) == 2);
+  config.parallel.dp = 3;  // two ranks of a node do not divide it
+  CHECK(hsdp_shard_ranks(config) == 1);
+  config.parallel.pp = 8;
+  CHECK(hsdp_shard_ranks(config) == 1);
+  config.parallel.hsdp_shard = 3;
+  CHECK(hsdp_shard_ranks(config) == 3);
 }
 
 TEST_CASE("precision decides the bytes of a parameter") {

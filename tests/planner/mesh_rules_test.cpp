@@ -189,6 +189,13 @@ TEST_CASE("NQD1215 to NQD1217: shard groups") {
   const Diagnostic wide = only(sharded(16, 16));
   CHECK(wide.code == "NQD1216");
   CHECK(wide.severity == Severity::kWarning);
+  const Diagnostic beside_tp = only([&](Config& c) {
+    sharded(8, 8)(c);
+    c.parallel.tp = 2;
+    c.cluster.nodes = 2;
+  });
+  CHECK(beside_tp.code == "NQD1216");
+  CHECK(beside_tp.hint == "set parallel.hsdp_shard to 4");
   CHECK(only([&](Config& c) {
           sharded(16, 8)(c);
           c.parallel.engine = Engine::kZero3;

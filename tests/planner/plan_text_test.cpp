@@ -30,6 +30,11 @@ TEST_CASE("a plan shows both units, every category, groups, bubble, time and ver
   CHECK(text.back() == '\n');
 }
 
+TEST_CASE("golden: 70e9 parameters under zero1 on 64 ranks print as 293.13 GB") {
+  const std::string text = render_plan(make_plan(state_config(70e9, Engine::kZero1, 64)));
+  CHECK(contains(text, "persistent              293.13 GB ("));
+}
+
 TEST_CASE("stages of equal memory share a column") {
   Config config = gpt3_config();
   config.parallel.schedule = Schedule::kGPipe;
@@ -43,6 +48,15 @@ TEST_CASE("what is unknown is not printed as a number") {
   CHECK(contains(text, "limit unknown"));
   CHECK_FALSE(contains(text, "MFU"));
   CHECK(contains(render_plan(make_plan(cpu_config(1))), "communication: none"));
+}
+
+TEST_CASE("a known time of 0 is printed as one") {
+  Plan plan = make_plan(cpu_config(2));
+  plan.communication = {{"dp", "all_reduce", "ring", 1, 8, 0, 0, true}};
+  const std::string text = render_plan(plan);
+  CHECK(contains(text, "8 B         0 s         0 s\n"));
+  plan.communication[0].time_known = false;
+  CHECK(contains(render_plan(plan), "8 B     unknown     unknown\n"));
 }
 
 TEST_CASE("the table names the first error of each config and counts") {

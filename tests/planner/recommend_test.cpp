@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "planner/alternatives.h"
+#include "planner/config/config.h"
 #include "planner/memory.h"
 #include "planner/planner.h"
 #include "tests/planner/configs.h"
@@ -42,7 +43,9 @@ TEST_CASE("golden: 175e9 under ddp on eight 80 GB devices does not fit, and says
   CHECK(contains(errors[0].message, "needs 2.80 TB"));
   CHECK(contains(errors[0].message, "the largest part is moments (1.40 TB"));
   CHECK(contains(errors[0].expected, "80.00 GB"));
-  CHECK(contains(errors[0].hint, "on 8 nodes (parallel.dp: 64) fits with"));
+  CHECK(contains(errors[0].hint,
+                 "parallel.engine: zero3, cluster.nodes: 8, cluster.gpus_per_node: 8, "
+                 "parallel.dp: 64, train.global_batch_size: 64 fits with"));
   CHECK(contains(plan.recommendation, "zero3 needs at least 35 devices for the state alone"));
   CHECK(
       contains(plan.recommendation, "35, 40, 48, 64 devices leave 0.0, 10.0, 21.7, 36.2 GB each"));
@@ -69,6 +72,64 @@ TEST_CASE("fixes in the hint are planned: each fits by what it says, and others 
   CAPTURE(errors[0].hint);
   CHECK(fitting > 0);
   CHECK(named == std::min<std::size_t>(fitting, 3));
+}
+
+// Applies each alternative as a user would, by its edits alone.
+std::size_t follow_edits(const std::string& text) {
+  const LoadedConfig loaded = load_config_text(text, "t.yaml");
+  REQUIRE(loaded.ok());
+  REQUIRE_FALSE(plan_memory(loaded.config).fits);
+  std::size_t fitting = 0;
+  for (const Alternative& fix : alternatives(loaded.config)) {
+    CAPTURE(fix.change);
+    LoadOptions options;
+    for (const auto& [path, value] : fix.edits) options.overrides.push_back(path + "=" + value);
+    const LoadedConfig changed = load_config_text(text, "t.yaml", options);
+    for (const Diagnostic& diagnostic : changed.diagnostics) INFO(diagnostic.message);
+    REQUIRE(changed.ok());
+    CHECK(spare_bytes(changed.config) == doctest::Approx(fix.spare_bytes));
+    CHECK(make_plan(changed.config).valid == (fix.spare_bytes >= 0));
+    fitting += fix.spare_bytes >= 0 ? 1 : 0;
+  }
+  return fitting;
+}
+
+TEST_CASE("following a hint gives a valid plan that fits") {
+  const std::string xl = "model: {preset: gpt2-1.5b}\n";
+  const std::string small = "cluster: {preset: dgx-h100, memory_bytes: 20 GB}\n";
+  const std::string llama = "model: {family: state, parameters: 175e9}\n";
+  CHECK(follow_edits(xl + small) > 0);
+  CHECK(follow_edits(xl + small + "parallel: {world_size: 8}\n") > 0);
+  CHECK(follow_edits(xl + small + "parallel: {dp: 8}\ntrain: {global_batch_size: 24}\n") > 0);
+  CHECK(follow_edits(xl + "cluster: {preset: dgx-h100, memory_bytes: 10 GB, nodes: 2}\n" +
+                     "parallel: {engine: hsdp, hsdp_shard: 4}\n") > 0);
+  CHECK(follow_edits(llama + "cluster: {preset: dgx-h100}\n") > 0);
+  CHECK(follow_edits(llama + "cluster: {memory_bytes: 80 GB}\nparallel: {dp: 8}\n") > 0);
+}
+
+TEST_CASE("more nodes keep the global batch where it divides, and name what changes") {
+  Config config = state_config(175e9, Engine::kDdp, 8);
+  config.cluster.preset = "dgx-h100";
+  config.train.global_batch_size = 128;
+  config.parallel.world_size = 8;
+  CHECK(alternatives(config).back().change ==
+        "parallel.engine: zero3, cluster.nodes: 8, parallel.dp: 64");
+  config.parallel.world_size_given = true;
+  CHECK(alternatives(config).back().change ==
+        "parallel.engine: zero3, cluster.nodes: 8, parallel.dp: 64, parallel.world_size: 64");
+}
+
+TEST_CASE("more nodes are tried with recomputation too") {
+  Config config = xl_config(Engine::kZero3);
+  config.cluster.preset = "dgx-h100";
+  config.cluster.memory_bytes = 6e9;
+  config.train.global_batch_size = 1024;
+  const std::vector<Alternative> all = alternatives(config);
+  const auto found = std::find_if(all.begin(), all.end(), [](const Alternative& fix) {
+    return fix.change == "train.recompute: full, cluster.nodes: 2, parallel.dp: 16";
+  });
+  REQUIRE(found != all.end());
+  CHECK(found->spare_bytes >= 0);
 }
 
 TEST_CASE("when nothing fits the nearest change is named with what it lacks") {

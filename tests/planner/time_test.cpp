@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
+#include <vector>
+
 #include "planner/planner.h"
 #include "tests/planner/configs.h"
 
@@ -106,6 +109,35 @@ TEST_CASE("compute of the CPU engine, term by term") {
   const MicroBatchTime passes = plan_compute(config).micro_batch;
   CHECK(passes.forward_s == doctest::Approx(4 * tokens * (elements + 2 * 97) / 1e10));
   CHECK(passes.backward_s == doctest::Approx(4 * tokens * (2 * elements + 97) / 1e10));
+}
+
+TEST_CASE("every missing rate is named in one run") {
+  Config config = cpu_config(2);
+  std::vector<std::string> missing;
+  for (const Diagnostic& diagnostic : make_plan(config).diagnostics) {
+    if (diagnostic.code == "NQD1306") missing.push_back(diagnostic.path);
+  }
+  CHECK(missing == std::vector<std::string>{"cluster.gemm_flops",
+                                            "cluster.memory_bandwidth_bytes_per_s",
+                                            "cluster.intra_node"});
+}
+
+TEST_CASE("a calibrated rate far below the stated peak is a warning") {
+  Config config = gpt3_config();
+  const auto warned = [&] {
+    for (const Diagnostic& diagnostic : plan_compute(config).diagnostics) {
+      if (diagnostic.code == "NQD1308") return diagnostic.severity == Severity::kWarning;
+    }
+    return false;
+  };
+  config.cluster.gemm_flops = 0.049 * 312e12;
+  CHECK_FALSE(warned());  // the user's own word
+  config.cluster.calibration_source = "bench.json";
+  CHECK(warned());
+  config.cluster.gemm_flops = 0.05 * 312e12;
+  CHECK_FALSE(warned());
+  config.cluster.gemm_flops = 0;
+  CHECK_FALSE(warned());
 }
 
 TEST_CASE("a missing rate leaves the time unknown and names itself") {

@@ -14,6 +14,9 @@ PlannedConfig invalid_config() {
   config.path = "configs/invalid/heads.yaml";
   config.plan = sample_plan();
   config.plan.valid = false;
+  config.plan.memory.limit_bytes = 0;
+  config.plan.communication = {{"dp", "all_reduce", "ring", 1, 8, 0, 0, false},
+                               {"tp", "all_reduce", "ring", 1, 8, 0, 0, true}};
   config.plan.diagnostics = {{.code = "NQD1203",
                               .severity = Severity::kError,
                               .where = {"configs/invalid/heads.yaml", 4, 7},
@@ -89,6 +92,12 @@ TEST_CASE("mesh-plan's document has the fields of its contract") {
   CHECK(diagnostics[1].at("severity").text() == "warning");
   CHECK_FALSE(diagnostics[1].find("line"));
   CHECK_FALSE(diagnostics[1].find("hint"));
+
+  CHECK_FALSE(configs[1].at("memory").find("fits"));
+  const auto untimed = configs[1].at("communication").items().at(0);
+  CHECK_FALSE(untimed.find("time_s"));
+  CHECK_FALSE(untimed.find("exposed_s"));
+  CHECK(configs[1].at("communication").items().at(1).at("time_s").number() == 0);
 
   CHECK_FALSE(configs[2].at("valid").boolean());
   CHECK_FALSE(configs[2].find("memory"));

@@ -15,9 +15,11 @@ namespace nqd::planner {
 namespace {
 
 constexpr int kMostPieces = 3;
-// One more piece must bring the worst relative residual to this share of what it was, and a fit
-// that is already this good is left alone.
+// One more piece must bring the worst relative residual to this share of what it was, or the sum of
+// squares to its own: a jump between two samples leaves the worst as it is, while the rest can be
+// followed. A fit that is already this good is left alone.
 constexpr double kWorthwhile = 0.7;
+constexpr double kWorthwhileSquared = 0.4;
 constexpr double kGoodEnough = 0.02;
 // Breaks are tried at no more sizes than this, so that a sweep of a thousand sizes stays quick.
 constexpr std::size_t kMostBreaks = 40;
@@ -250,7 +252,10 @@ CalibratedCurve fit_curve(std::vector<SamplePoint> points, int max_pieces) {
     const std::optional<Fit> finer = fit_pieces(points, sizes, pieces);
     if (!finer || best->max_residual <= kGoodEnough) continue;
     const auto more = static_cast<double>(pieces - static_cast<int>(best->knots.size()) + 1);
-    if (finer->max_residual <= std::pow(kWorthwhile, more) * best->max_residual) best = finer;
+    const bool worthwhile =
+        finer->max_residual <= std::pow(kWorthwhile, more) * best->max_residual ||
+        finer->squared_residuals <= std::pow(kWorthwhileSquared, more) * best->squared_residuals;
+    if (worthwhile) best = finer;
   }
   return to_curve(*best);
 }

@@ -15,12 +15,12 @@ struct SamplePoint {
 };
 
 // Least squares on relative error of seconds = α + β·bytes, in as many pieces (at most
-// `max_pieces`, never more than 3) as lower the worst relative residual by a worthwhile amount:
-// each piece more must bring it to 70 %, and a fit within 2 % is left alone. A break lies on a
-// measured size and both pieces meet there; every piece holds a measured size between its ends. α
-// and β are never negative. max_residual_fraction is the worst |fitted/measured − 1| over all
-// points. Points without positive bytes and seconds are left out. Throws Error (kUsage, NQD2201)
-// for fewer than two distinct sizes.
+// `max_pieces`, never more than 3) as are worthwhile: each piece more must bring the worst relative
+// residual to 70 % or the sum of squares to 40 %, and a fit within 2 % is left alone. A break lies
+// on a measured size and both pieces meet there; every piece holds a measured size between its
+// ends. α and β are never negative. max_residual_fraction is the worst |fitted/measured − 1| over
+// all points. Points without positive bytes and seconds are left out. Throws Error (kUsage,
+// NQD2201) for fewer than two distinct sizes.
 CalibratedCurve fit_curve(std::vector<SamplePoint> points, int max_pieces = 3);
 
 // Seconds of one call; `extrapolated` is set when bytes lies outside the measured range (the

@@ -300,7 +300,7 @@ TEST_CASE("no row exposes more than its own time") {
 
 TEST_CASE("every shipped config: no row exposes more than its own time") {
   std::size_t planned = 0;
-  for (const auto& file : std::filesystem::directory_iterator("configs")) {
+  for (const auto& file : std::filesystem::directory_iterator(NQD_SOURCE_DIR "/configs")) {
     if (file.path().extension() != ".yaml") continue;
     CAPTURE(file.path().string());
     const LoadedConfig loaded = load_config(file.path().string());

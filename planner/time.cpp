@@ -1,10 +1,11 @@
 #include "planner/time.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <string>
 #include <utility>
 
-#include "base/units.h"
 #include "planner/memory.h"
 #include "planner/pipeline.h"
 #include "planner/stages.h"
@@ -84,6 +85,12 @@ Diagnostic missing_rate(const std::string& path, const std::string& reason) {
   return note;
 }
 
+std::string teraflops(double rate) {
+  std::array<char, 48> buffer{};
+  std::snprintf(buffer.data(), buffer.size(), "%.4g TFLOP/s", rate / 1e12);
+  return buffer.data();
+}
+
 std::vector<Diagnostic> check_rates(const ClusterSpec& cluster) {
   std::vector<Diagnostic> findings;
   if (gemm_rate_flops(cluster) <= 0) {
@@ -100,10 +107,10 @@ std::vector<Diagnostic> check_rates(const ClusterSpec& cluster) {
     warning.code = "NQD1308";
     warning.severity = Severity::kWarning;
     warning.path = "cluster.gemm_flops";
-    warning.message = "the calibrated matrix product rate, " + format_short(cluster.gemm_flops) +
-                      "FLOP/s, is only " + percent(share) + " of the stated peak of " +
-                      format_short(cluster.peak_flops) +
-                      "FLOP/s: it was most likely measured on another kind of device";
+    warning.message = "the calibrated matrix product rate of " + teraflops(cluster.gemm_flops) +
+                      " is below " + percent(kPlausibleGemmShare) + " of the stated peak of " +
+                      teraflops(cluster.peak_flops) +
+                      ": it was most likely measured on another kind of device";
     warning.hint =
         "calibrate on the cluster that is planned, or plan for the one that was measured";
     findings.push_back(std::move(warning));

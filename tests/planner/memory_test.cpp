@@ -22,7 +22,7 @@ double rounded(double value, int digits) {
 }
 
 double category(const Config& config, const std::string& name, std::size_t stage = 0) {
-  const auto& categories = plan_memory(config).stages.at(stage).categories;
+  const auto categories = plan_memory(config).stages.at(stage).categories;
   const auto found = categories.find(name);
   return found == categories.end() ? 0 : found->second;
 }

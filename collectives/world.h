@@ -19,7 +19,7 @@ struct WorldOptions {
   // the body of a rank that is a process has not come back from its own work a moment after a
   // fault; the process ends when it returns. For what must be written before that; it must not
   // throw.
-  std::function<void(const Error&)> last_words;
+  std::function<void(const Error&)> last_words{};
 };
 
 // What the launcher said about this process before MPI is asked, with the variable it came from.

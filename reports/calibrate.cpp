@@ -22,6 +22,7 @@ std::string describe(const CurveKey& key) {
 
 struct CurveGroup {
   std::string how;  // how its rows were measured
+  bool inside_node = true;
   std::vector<planner::SamplePoint> points;
 };
 using CurveGroups = std::map<CurveKey, CurveGroup>;
@@ -47,6 +48,12 @@ std::string fault_of(const collectives::BenchRow& row) {
   return {};
 }
 
+bool on_one_host(const Envelope& envelope) {
+  return std::all_of(
+      envelope.ranks.begin(), envelope.ranks.end(),
+      [&](const engine::RankIdentity& rank) { return rank.host == envelope.ranks.front().host; });
+}
+
 CurveGroups group_rows(const std::vector<Evidence>& evidence, std::vector<std::string>& skipped) {
   CurveGroups groups;
   for (const Evidence& document : evidence) {
@@ -59,7 +66,10 @@ CurveGroups group_rows(const std::vector<Evidence>& evidence, std::vector<std::s
       }
       CurveGroup& group = groups[key];
       const std::string how = how_measured(row, document.envelope);
-      if (group.points.empty()) group.how = how;
+      if (group.points.empty()) {
+        group.how = how;
+        group.inside_node = on_one_host(document.envelope);
+      }
       if (group.how != how) throw_mixed(describe(key), group.how, how);
       group.points.push_back({static_cast<double>(row.effective_bytes), row.p50_s});
     }
@@ -76,6 +86,7 @@ std::vector<planner::CalibratedCurve> fit_groups(const CurveGroups& groups,
       curve.collective = key.collective;
       curve.algorithm = key.algorithm;
       curve.ranks = key.ranks;
+      curve.inside_node = group.inside_node;
       curves.push_back(std::move(curve));
     } catch (const Error& error) {
       if (error.code() != "NQD2201") throw;

@@ -22,6 +22,7 @@ void write_curve(JsonWriter& json, const planner::CalibratedCurve& curve) {
     json.end();
   }
   json.end();
+  json.field("inside_node", curve.inside_node);
   json.field("max_residual_fraction", curve.max_residual_fraction);
   json.end();
 }

@@ -207,6 +207,7 @@ planner::CalibratedCurve read_curve(const JsonField& json) {
                             .alpha_s = piece.at("alpha_s").number(),
                             .beta_s_per_byte = piece.at("beta_s_per_byte").number()});
   }
+  curve.inside_node = json.at("inside_node").boolean();
   curve.max_residual_fraction = json.at("max_residual_fraction").number_or(kNotFinite);
   return curve;
 }

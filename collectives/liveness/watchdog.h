@@ -43,7 +43,7 @@ class Watchdog {
   // `hosts` by world rank. Every slot of the board must have been entered. `last_words` is what
   // WorldOptions says of it.
   Watchdog(std::unique_ptr<Board> board, std::uint32_t own_slot, std::vector<std::string> hosts,
-           std::function<void(const Error&)> last_words);
+           std::function<void(const Error&)> last_words = {});
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;

@@ -30,6 +30,15 @@ std::string code_of(const std::vector<Evidence>& evidence, std::string* message 
 
 }  // namespace
 
+TEST_CASE("ranks of one host give a curve for groups inside a node") {
+  Evidence evidence = bench_evidence();
+  REQUIRE(evidence.envelope.ranks.size() == 2);
+  evidence.envelope.ranks[1].host = evidence.envelope.ranks[0].host;
+  for (const planner::CalibratedCurve& curve : calibrate({evidence}).curves) {
+    CHECK(curve.inside_node);
+  }
+}
+
 TEST_CASE("one curve a collective, algorithm and number of ranks, from the p50 of each row") {
   const planner::Calibration calibration = calibrate({bench_evidence()});
   REQUIRE(calibration.curves.size() == 3);
@@ -37,6 +46,7 @@ TEST_CASE("one curve a collective, algorithm and number of ranks, from the p50 o
     CAPTURE(curve.algorithm);
     CHECK(curve.collective == "all_reduce");
     CHECK(curve.ranks == 2);
+    CHECK_FALSE(curve.inside_node);  // the sample's ranks are on two hosts
     CHECK(curve.max_residual_fraction < 0.01);  // the samples lie on a line
     const std::vector<collectives::BenchRow> rows = bench_evidence().bench.rows;
     for (const collectives::BenchRow& row : rows) {

@@ -310,6 +310,7 @@ TEST_CASE("calibration and doctor documents round-trip") {
   CHECK(curve.pieces[1].alpha_s == 8e-6);
   CHECK(curve.pieces[1].beta_s_per_byte == 1.1e-10);
   CHECK(curve.max_residual_fraction == 0.041);
+  CHECK_FALSE(curve.inside_node);
   CHECK(read.calibration.gemm_flops == calibration.gemm_flops);
   CHECK(read.calibration.memory_bandwidth_bytes_per_s == 1.2e10);
   CHECK(read.calibration.source == calibration.source);

@@ -235,7 +235,8 @@ planner::Calibration sample_calibration() {
        .algorithm = "ring",
        .ranks = 2,
        .pieces = {{1024, 65536, 6.1e-6, 1.2e-10}, {65536, 67108864, 8e-6, 1.1e-10}},
-       .max_residual_fraction = 0.041}};
+       .max_residual_fraction = 0.041,
+       .inside_node = false}};
   calibration.gemm_flops = 9.87e10;
   calibration.memory_bandwidth_bytes_per_s = 1.2e10;
   calibration.source = "runs/q/bench.json, 2026-11-29T14:00:00Z, host node-a";

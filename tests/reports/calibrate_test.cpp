@@ -46,7 +46,7 @@ TEST_CASE("one curve a collective, algorithm and number of ranks, from the p50 o
     CAPTURE(curve.algorithm);
     CHECK(curve.collective == "all_reduce");
     CHECK(curve.ranks == 2);
-    CHECK_FALSE(curve.inside_node);  // the sample's ranks are on two hosts
+    CHECK_FALSE(curve.inside_node);             // the sample's ranks are on two hosts
     CHECK(curve.max_residual_fraction < 0.01);  // the samples lie on a line
     const std::vector<collectives::BenchRow> rows = bench_evidence().bench.rows;
     for (const collectives::BenchRow& row : rows) {

@@ -26,12 +26,22 @@ std::string_view name(Precision precision) {
       return "bfloat16";
     case Precision::kFloat16:
       return "float16";
+    case Precision::kFp8:
+      return "fp8";
   }
   return "?";
 }
 
 std::string_view name(Recompute recompute) {
-  return recompute == Recompute::kNone ? "none" : "full";
+  switch (recompute) {
+    case Recompute::kNone:
+      return "none";
+    case Recompute::kSelective:
+      return "selective";
+    case Recompute::kFull:
+      return "full";
+  }
+  return "?";
 }
 
 std::string_view name(Schedule schedule) {
@@ -42,8 +52,67 @@ std::string_view name(Schedule schedule) {
       return "1f1b";
     case Schedule::kInterleaved:
       return "interleaved";
+    case Schedule::kZbH1:
+      return "zb-h1";
+    case Schedule::kZbH2:
+      return "zb-h2";
+    case Schedule::kZbV:
+      return "zb-v";
   }
   return "?";
+}
+
+std::string_view name(Attention attention) {
+  return attention == Attention::kMaterialised ? "materialised" : "flash";
+}
+
+std::string_view name(Norm norm) { return norm == Norm::kLayerNorm ? "layernorm" : "rmsnorm"; }
+
+std::string_view name(Positions positions) {
+  switch (positions) {
+    case Positions::kLearned:
+      return "learned";
+    case Positions::kRotary:
+      return "rotary";
+    case Positions::kNone:
+      return "none";
+  }
+  return "?";
+}
+
+std::string_view name(MeshOrder order) {
+  return order == MeshOrder::kPpThenDp ? "tp-cp-pp-dp" : "tp-cp-dp-pp";
+}
+
+std::string_view name(OptimizerKind kind) {
+  switch (kind) {
+    case OptimizerKind::kAdamW:
+      return "adamw";
+    case OptimizerKind::kSgd:
+      return "sgd";
+    case OptimizerKind::kSgdMomentum:
+      return "sgd-momentum";
+  }
+  return "?";
+}
+
+std::string_view name(Runtime runtime) {
+  switch (runtime) {
+    case Runtime::kNqd:
+      return "nqd";
+    case Runtime::kMegatron:
+      return "megatron";
+    case Runtime::kDeepSpeed:
+      return "deepspeed";
+    case Runtime::kFsdp2:
+      return "fsdp2";
+  }
+  return "?";
+}
+
+bool is_transformer(const ModelSpec& model) {
+  return model.family == "gpt" || model.family == "llama" || model.family == "moe" ||
+         model.family == "vit" || model.family == "timeseries";
 }
 
 }  // namespace nqd::planner

@@ -8,32 +8,119 @@
 #include <string_view>
 #include <vector>
 
+#include "planner/hardware.h"
+
 namespace nqd::planner {
 
 enum class Engine : std::uint8_t { kDdp, kZero1, kZero2, kZero3, kHsdp };
 std::string_view name(Engine engine);  // "ddp", "zero1", "zero2", "zero3", "hsdp"
 
-enum class Precision : std::uint8_t { kFloat32, kBFloat16, kFloat16 };
-std::string_view name(Precision precision);  // "float32", "bfloat16", "float16"
+// fp8: matrix products of the layers in 8 bits, everything else (weights kept between steps
+// included) as bfloat16.
+enum class Precision : std::uint8_t { kFloat32, kBFloat16, kFloat16, kFp8 };
+std::string_view name(Precision precision);  // "float32", "bfloat16", "float16", "fp8"
 
-enum class Recompute : std::uint8_t { kNone, kFull };
-std::string_view name(Recompute recompute);
+// selective: the attention core (scores, softmax, dropout, context) is computed again; full: a
+// whole layer, of every group of train.recompute_every layers but its input.
+enum class Recompute : std::uint8_t { kNone, kSelective, kFull };
+std::string_view name(Recompute recompute);  // "none", "selective", "full"
 
-enum class Schedule : std::uint8_t { kGPipe, k1F1B, kInterleaved };
-std::string_view name(Schedule schedule);  // "gpipe", "1f1b", "interleaved"
+enum class Schedule : std::uint8_t { kGPipe, k1F1B, kInterleaved, kZbH1, kZbH2, kZbV };
+std::string_view name(
+    Schedule schedule);  // "gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v"
+
+// materialised: the s × s scores are written to memory; flash: they are not.
+enum class Attention : std::uint8_t { kMaterialised, kFlash };
+std::string_view name(Attention attention);  // "materialised", "flash"
+
+enum class Norm : std::uint8_t { kLayerNorm, kRmsNorm };
+std::string_view name(Norm norm);  // "layernorm", "rmsnorm"
+
+enum class Positions : std::uint8_t { kLearned, kRotary, kNone };
+std::string_view name(Positions positions);  // "learned", "rotary", "none"
+
+// From the innermost axis of the mesh to the outermost: which ranks are neighbours.
+// tp-cp-pp-dp is nqd's; tp-cp-dp-pp is Megatron's.
+enum class MeshOrder : std::uint8_t { kPpThenDp, kDpThenPp };
+std::string_view name(MeshOrder order);  // "tp-cp-pp-dp", "tp-cp-dp-pp"
+
+// Mixture of experts: what stands in place of the MLP of all layers but the first `dense_layers`.
+struct MoeSpec {
+  std::int64_t experts = 0;               // routed; 0 = no layer has experts
+  std::int64_t experts_per_token = 0;     // top-k
+  std::int64_t expert_hidden = 0;         // inner width of one routed expert
+  std::int64_t shared_expert_hidden = 0;  // inner width of all shared experts together; 0 = none
+  std::int64_t dense_layers = 0;          // first layers with an ordinary MLP
+  double capacity_factor = 0;  // tokens an expert takes at most ÷ its even share; 0 = dropless
+};
+
+// Multi-head latent attention (DeepSeek-V2); kv_lora_rank 0 = ordinary attention.
+struct MlaSpec {
+  std::int64_t q_lora_rank = 0;  // 0 = queries are projected directly
+  std::int64_t kv_lora_rank = 0;
+  std::int64_t qk_nope_head_dim = 0;
+  std::int64_t qk_rope_head_dim = 0;
+  std::int64_t v_head_dim = 0;
+};
+
+// Pictures in, for families vit, edsr and unet.
+struct ImageSpec {
+  std::int64_t size = 0;  // pixels a side of one (square) sample; edsr: of the low-resolution tile
+  std::int64_t channels = 3;
+  std::int64_t patch = 0;                  // vit: pixels a side
+  std::int64_t classes = 0;                // vit: width of the head
+  std::int64_t features = 0;               // edsr, unet: channels of the first level
+  std::int64_t blocks = 0;                 // edsr: residual blocks; unet: residual blocks a level
+  std::int64_t scale = 0;                  // edsr: 2, 3, 4
+  std::int64_t condition_channels = 0;     // unet: channels joined to the input
+  std::vector<std::int64_t> multipliers;   // unet: channels of a level ÷ features
+  std::vector<std::int64_t> attention_at;  // unet: sizes (pixels a side) with attention
+};
+
+// One kind of block of family custom, `count` times in a row. Per sample (sequence or picture).
+struct CustomBlock {
+  std::string name;
+  std::int64_t count = 1;
+  double parameters = 0;     // elements of one block
+  double forward_flops = 0;  // of one sample
+  double saved_bytes = 0;    // kept from forward to backward of one sample
+  double input_bytes = 0;    // what full recomputation keeps
+};
 
 struct ModelSpec {
-  std::string preset;          // as asked, or empty
-  std::string family = "gpt";  // "gpt" (GPT-2-like decoder) or "state" (only `parameters` is known)
+  std::string preset;  // as asked, or empty
+  // gpt (GPT-2-like), llama (RMSNorm, rotary, gated, untied), moe (llama with experts), vit,
+  // timeseries (an encoder over samples of `image`-less features), edsr, unet, custom (`blocks`),
+  // state (only `parameters` is known). A family sets the defaults of the keys below; nothing else
+  // of gpt, llama, moe differs. planner/models/ has the shapes.
+  std::string family = "gpt";
   std::int64_t layers = 0;
   std::int64_t hidden = 0;
   std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;    // default heads
+  std::int64_t head_dim = 0;    // default hidden / heads
   std::int64_t ffn_hidden = 0;  // default 4·hidden
   std::int64_t vocab = 0;
   std::int64_t sequence = 0;  // tokens a sequence, also the position-embedding rows
   bool tied_head = true;
-  double parameters = 0;  // family "state": Φ as given; family "gpt": counted (planner/layout.h)
+  bool gated_mlp = false;
+  bool bias = true;      // of linear layers
+  bool qkv_bias = true;  // of the query, key and value projections
+  bool causal = true;
+  Norm norm = Norm::kLayerNorm;
+  Positions positions = Positions::kLearned;
+  std::int64_t mtp_layers = 0;      // multi-token prediction modules on the last stage
+  std::int64_t input_features = 0;  // timeseries: numbers a time step
+  std::int64_t output_features = 0;
+  MoeSpec moe;
+  MlaSpec mla;
+  ImageSpec image;
+  std::vector<CustomBlock> blocks;
+  double parameters = 0;  // family "state": Φ as given; others: counted (planner/models/)
 };
+// A stack of equal (or dense-then-expert) transformer layers over tokens: gpt, llama, moe, vit,
+// timeseries. Only these can be split over tp, cp and pp.
+bool is_transformer(const ModelSpec& model);
 
 // One piece of a piecewise α–β curve: valid for payloads in [from_bytes, to_bytes].
 struct LinkPiece {
@@ -61,6 +148,7 @@ struct CalibratedCurve {
 
 struct ClusterSpec {
   std::string preset;  // as asked, or empty
+  std::string gpu;     // name of a device preset, or empty
   std::int64_t nodes = 1;
   std::int64_t gpus_per_node = 1;  // devices (ranks) a node
   double memory_bytes = 0;         // HBM of one device; 0 = unknown
@@ -69,6 +157,13 @@ struct ClusterSpec {
   double memory_bandwidth_bytes_per_s = 0;
   LinkSpec intra_node;                  // NVLink, shared memory, …
   LinkSpec inter_node;                  // the NIC share of one device
+  std::int64_t nvlink_domain = 0;       // devices of one scale-up domain; 0 = gpus_per_node
+  std::int64_t nics_per_node = 0;       // 0 = one a device
+  double oversubscription = 1;          // of the network between nodes, at least 1
+  double price_per_gpu_hour = 0;        // US$; 0 = unknown
+  double ingest_bytes_per_s = 0;        // storage rate of one node; 0 = unknown
+  GpuConstants device;                  // planner/hardware.h
+  FabricConstants fabric;               // planner/hardware.h
   std::vector<CalibratedCurve> curves;  // from a calibration file
   std::string calibration_source;       // path and time of the calibration, or empty
   std::int64_t devices() const { return nodes * gpus_per_node; }
@@ -79,17 +174,26 @@ struct ParallelSpec {
   std::int64_t dp = 1;
   std::int64_t tp = 1;
   std::int64_t pp = 1;
-  std::int64_t vpp = 1;                    // virtual stages a rank
+  std::int64_t cp = 1;         // context parallel: tokens of a sequence
+  std::int64_t ep = 1;         // experts, over ranks of dp·cp (·tp with expert_tp < tp)
+  std::int64_t expert_tp = 0;  // tp inside an expert; 0 = tp
+  std::int64_t vpp = 1;        // virtual stages a rank
+  MeshOrder order = MeshOrder::kPpThenDp;
   std::int64_t hsdp_shard = 0;             // hsdp: ranks in one shard group; 0 = those of a node
-  std::optional<std::int64_t> world_size;  // checked against dp·tp·pp when given
+  std::optional<std::int64_t> world_size;  // checked against dp·tp·cp·pp when given
   bool world_size_given = false;           // written by the user, not derived from the mesh
   Schedule schedule = Schedule::k1F1B;
   bool sequence_parallel = false;
   std::vector<std::int64_t> pipeline_split;  // layers a stage; empty = even
-  std::int64_t ranks() const { return dp * tp * pp; }
+  std::int64_t ranks() const { return dp * tp * cp * pp; }
 };
 
+enum class OptimizerKind : std::uint8_t { kAdamW, kSgd, kSgdMomentum };
+std::string_view name(OptimizerKind kind);  // "adamw", "sgd", "sgd-momentum"
+
 struct OptimizerSpec {
+  OptimizerKind kind = OptimizerKind::kAdamW;
+  bool offload = false;  // its state and the master weights live in host memory
   double learning_rate = 1e-3;
   double min_learning_rate = 1e-4;
   std::int64_t warmup_steps = 10;
@@ -107,7 +211,13 @@ struct TrainSpec {
   Precision precision = Precision::kBFloat16;
   Precision gradient_precision = Precision::kBFloat16;  // accumulation dtype
   Recompute recompute = Recompute::kNone;
+  std::int64_t recompute_every = 1;  // full: layers between two kept inputs
+  Attention attention = Attention::kFlash;
+  bool dropout = false;  // its masks are kept for backward
   bool ema = false;
+  Runtime runtime = Runtime::kNqd;
+  double tokens = 0;       // to train on in all; 0 = not given
+  double noise_scale = 0;  // gradient noise scale in sequences (critical batch); 0 = not given
   std::int64_t seed = 1234;
   std::int64_t bucket_bytes = 25'000'000;  // DDP gradient bucket
   std::int64_t eval_every = 0;             // steps; 0 = only at the end
@@ -126,6 +236,7 @@ struct Config {
   ClusterSpec cluster;
   ParallelSpec parallel;
   TrainSpec train;
+  StackSpec stack;  // planner/hardware.h
   DataSpec data;
   // m of `global_batch_size = micro_batch_size · m · dp`.
   std::int64_t micro_batches() const {

@@ -25,15 +25,50 @@ void derive(Resolution& r, std::string_view path, Paths inputs, const std::strin
   r.set(path, Value(rule(r.draft.config)), "derived: " + rule_text);
 }
 
+// Defaults that a family sets: a llama or moe differs from a gpt by these alone.
+void derive_family(Resolution& r) {
+  const std::string& family = r.draft.config.model.family;
+  const bool llama = family == "llama" || family == "moe";
+  const bool encoder = family == "vit" || family == "timeseries";
+  const auto set = [&](std::string_view path, const Value& value) {
+    if (!r.given(path) && r.reliable(path)) {
+      r.set(path, value, "derived: family " + family);
+    }
+  };
+  if (llama) {
+    set("model.gated_mlp", true);
+    set("model.bias", false);
+    set("model.norm", std::string("rmsnorm"));
+    set("model.positions", std::string("rotary"));
+    set("model.tied_head", false);
+  }
+  if (encoder) {
+    set("model.causal", false);
+    set("model.tied_head", false);
+  }
+  derive(r, "model.qkv_bias", {"model.bias"}, "bias", [](const Config& c) { return c.model.bias; });
+}
+
 void derive_model(Resolution& r) {
   ModelSpec& model = r.draft.config.model;
-  if (model.family != "gpt" || !r.reliable("model.family")) return;
-  if (r.given("model.hidden")) {
-    derive(r, "model.ffn_hidden", {"model.hidden"}, "4 · hidden",
-           [](const Config& c) { return 4 * c.model.hidden; });
+  if (model.family == "state" || !r.reliable("model.family")) return;
+  if (is_transformer(model)) {
+    derive_family(r);
+    if (r.given("model.hidden")) {
+      derive(r, "model.ffn_hidden", {"model.hidden"}, "4 · hidden",
+             [](const Config& c) { return 4 * c.model.hidden; });
+    }
+    if (r.given("model.heads")) {
+      derive(r, "model.kv_heads", {"model.heads"}, "heads",
+             [](const Config& c) { return c.model.heads; });
+    }
+    if (r.given("model.heads") && r.given("model.hidden") && model.heads > 0) {
+      derive(r, "model.head_dim", {"model.hidden", "model.heads"}, "hidden / heads",
+             [](const Config& c) { return c.model.hidden / c.model.heads; });
+    }
   }
   const bool shaped = model.layers > 0 && model.hidden > 0 && model.vocab > 0 && model.sequence > 0;
-  // Not set(): the count is no key of a gpt model, so it is not listed as one.
+  // Not set(): the count is no key of such a model, so it is not listed as one.
   if (shaped && r.reliable("model.ffn_hidden")) {
     model.parameters = static_cast<double>(parameter_count(model));
   }
@@ -60,23 +95,26 @@ void derive_rates(Resolution& r) {
 void derive_mesh(Resolution& r) {
   const bool devices_given = r.given("cluster.preset") || r.given("cluster.nodes") ||
                              r.given("cluster.gpus_per_node") || !r.reliable("cluster");
-  const auto per_replica = [](const Config& c) { return c.parallel.tp * c.parallel.pp; };
+  const auto per_replica = [](const Config& c) {
+    return c.parallel.tp * c.parallel.cp * c.parallel.pp;
+  };
   // A remainder leaves a mesh that is too small, which the mesh rules explain.
   if (r.given("parallel.world_size")) {
-    derive(r, "parallel.dp", {"parallel.world_size", "parallel.tp", "parallel.pp"},
-           "world_size / (tp · pp)", [&](const Config& c) {
+    derive(r, "parallel.dp", {"parallel.world_size", "parallel.tp", "parallel.cp", "parallel.pp"},
+           "world_size / (tp · cp · pp)", [&](const Config& c) {
              return std::max<std::int64_t>(1, *c.parallel.world_size / per_replica(c));
            });
   } else if (devices_given) {
     derive(r, "parallel.dp",
-           {"cluster", "cluster.nodes", "cluster.gpus_per_node", "parallel.tp", "parallel.pp"},
-           "devices / (tp · pp)", [&](const Config& c) {
+           {"cluster", "cluster.nodes", "cluster.gpus_per_node", "parallel.tp", "parallel.cp",
+            "parallel.pp"},
+           "devices / (tp · cp · pp)", [&](const Config& c) {
              return std::max<std::int64_t>(1, c.cluster.devices() / per_replica(c));
            });
   }
   r.draft.config.parallel.world_size_given = r.given("parallel.world_size");
-  derive(r, "parallel.world_size", {"parallel.dp", "parallel.tp", "parallel.pp"}, "dp · tp · pp",
-         [](const Config& c) { return c.parallel.ranks(); });
+  derive(r, "parallel.world_size", {"parallel.dp", "parallel.tp", "parallel.cp", "parallel.pp"},
+         "dp · tp · cp · pp", [](const Config& c) { return c.parallel.ranks(); });
   if (!devices_given) {
     derive(r, "cluster.gpus_per_node", {"parallel.world_size"}, "the mesh's ranks, on one node",
            [](const Config& c) { return *c.parallel.world_size; });
@@ -93,8 +131,16 @@ void derive_training(Resolution& r) {
   derive(r, "train.global_batch_size", {"train.micro_batch_size", "parallel.dp"},
          "micro_batch_size · dp",
          [](const Config& c) { return c.train.micro_batch_size * c.parallel.dp; });
-  derive(r, "train.gradient_precision", {"train.precision"}, "precision",
-         [](const Config& c) { return std::string(name(c.train.precision)); });
+  // fp8 names the matrix products; gradients are never kept in 8 bits.
+  derive(r, "train.gradient_precision", {"train.precision"}, "precision", [](const Config& c) {
+    const bool fp8 = c.train.precision == Precision::kFp8;
+    return std::string(name(fp8 ? Precision::kBFloat16 : c.train.precision));
+  });
+  derive(r, "train.attention", {"train.precision"}, "flash, except in float32",
+         [](const Config& c) {
+           const bool float32 = c.train.precision == Precision::kFloat32;
+           return std::string(name(float32 ? Attention::kMaterialised : Attention::kFlash));
+         });
   derive(r, "train.optimizer.min_learning_rate", {"train.optimizer.learning_rate"},
          "learning_rate / 10",
          [](const Config& c) { return c.train.optimizer.learning_rate / 10; });

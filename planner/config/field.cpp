@@ -85,6 +85,16 @@ std::string kind_text(const Field& field) {
 
 }  // namespace
 
+bool applies_to(const Field& field, std::string_view family) {
+  if (field.family.empty()) return true;
+  for (std::string_view rest = field.family; !rest.empty();) {
+    const std::size_t space = std::min(rest.find(' '), rest.size());
+    if (rest.substr(0, space) == family) return true;
+    rest.remove_prefix(std::min(space + 1, rest.size()));
+  }
+  return false;
+}
+
 const Field* find_field(std::string_view path) {
   const auto all = fields();
   const auto found =

@@ -23,7 +23,8 @@ struct Draft {
 };
 
 using Slot = std::variant<std::int64_t*, double*, bool*, std::string*, std::optional<std::int64_t>*,
-                          std::vector<std::int64_t>*, Engine*, Precision*, Recompute*, Schedule*>;
+                          std::vector<std::int64_t>*, Engine*, Precision*, Recompute*, Schedule*,
+                          Attention*, Norm*, Positions*, MeshOrder*, OptimizerKind*, Runtime*>;
 
 enum class Kind : std::uint8_t {
   kInteger,
@@ -54,8 +55,9 @@ struct Field {
   Slot (*slot)(Draft&) = nullptr;
   Range range = {};
   std::span<const std::string_view> choices = {};
-  std::string_view unit = {};      // "sequences"; empty where the kind or the meaning says it
-  std::string_view family = {};    // the only model family that it applies to; empty = all
+  std::string_view unit = {};  // "sequences"; empty where the kind or the meaning says it
+  // Model families that it applies to, separated by spaces; empty = all.
+  std::string_view family = {};
   std::string_view fallback = {};  // how an omitted value is derived; empty = the record's default
   std::string_view doc = {};       // one line
   std::string_view also = {};      // other tools' names for it, space-separated, for hints only
@@ -65,6 +67,9 @@ struct Section {
   std::string_view path;
   std::string_view doc;
 };
+
+// True when `field` applies to models of `family`.
+bool applies_to(const Field& field, std::string_view family);
 
 std::span<const Field> fields();
 std::span<const Section> sections();

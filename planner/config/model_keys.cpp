@@ -8,10 +8,6 @@
 namespace nqd::planner {
 namespace {
 
-bool applies(const Field& field, const ModelSpec& model) {
-  return field.family.empty() || field.family == model.family;
-}
-
 // Keys without a default that this family cannot do without. A state model's sequence is optional.
 std::vector<std::string_view> needed_keys(const ModelSpec& model) {
   if (model.family == "state") return {"parameters"};
@@ -43,7 +39,7 @@ void report_missing(Resolution& r, const std::vector<std::string_view>& missing,
 void report_misfits(Resolution& r, const std::vector<Assignment>& given) {
   const ModelSpec& model = r.draft.config.model;
   for (const Assignment& assignment : given) {
-    if (applies(*assignment.field, model)) continue;
+    if (applies_to(*assignment.field, model.family)) continue;
     const std::string path(assignment.field->path);
     Diagnostic diagnostic =
         assignment.source->error("NQD1021", assignment.key_place, path,

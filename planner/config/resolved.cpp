@@ -9,7 +9,7 @@ namespace {
 // default that a config could spell.
 bool is_listed(const Field& field, Resolution& resolution) {
   const std::string& family = resolution.draft.config.model.family;
-  if (!field.family.empty() && field.family != family) return false;
+  if (!applies_to(field, family)) return false;
   if (resolution.given(field.path)) return true;
   const Slot slot = field.slot(resolution.draft);
   if (const auto* const* integer = std::get_if<std::int64_t*>(&slot)) {

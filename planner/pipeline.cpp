@@ -51,7 +51,11 @@ double in_flight_micro_batches(const Config& config, std::int64_t stage) {
     case Schedule::kGPipe:
       return static_cast<double>(m);
     case Schedule::k1F1B:
+    case Schedule::kZbH1:
+    case Schedule::kZbV:
       return static_cast<double>(std::min(m, p - stage));
+    case Schedule::kZbH2:
+      return static_cast<double>(std::min(m, 2 * p - 1));
     case Schedule::kInterleaved:
       return static_cast<double>(std::min(m * v, 2 * (p - stage - 1) + (v - 1) * p + 1)) /
              static_cast<double>(v);

@@ -208,6 +208,15 @@ constexpr std::array kCodes = {
              "The matrix product rate of the calibration is below 5 % of cluster.peak_flops. Most "
              "likely one machine was measured and another one planned, such as a CPU host for a "
              "GPU cluster; every predicted time then describes neither."},
+    CodeInfo{"NQD1310", "batch above the gradient noise scale",
+             "Beyond the gradient noise scale a larger batch hardly makes a step better: the same "
+             "loss needs more samples, so that more GPU-hours buy less time than they cost "
+             "(McCandlish et al. 2018). Lower train.global_batch_size, or keep it where time is "
+             "worth more than money."},
+    CodeInfo{"NQD1311", "storage is slower than the run reads",
+             "At the planned step time a node reads more bytes a second than its storage "
+             "delivers (cluster.ingest_bytes_per_s), so that ranks wait for input. Keep the data "
+             "on local disks, compress it, or use fewer ranks."},
     CodeInfo{"NQD1401", "the engine cannot run this config yet",
              "`nqd mesh-plan` plans more than `nqd train` runs: the engine runs a gpt model in "
              "float32 with data parallelism. The message names the key to change."},

@@ -7,6 +7,7 @@
 #include "planner/communication.h"
 #include "planner/layout.h"
 #include "planner/memory.h"
+#include "planner/operations.h"
 #include "planner/pipeline.h"
 #include "planner/planner.h"
 #include "planner/recommend.h"
@@ -41,6 +42,12 @@ Plan make_plan(const Config& config) {
   CommunicationPlan communication = plan_communication(config, compute.micro_batch);
   plan.communication = communication.traffic;
   plan.time = plan_time(config, compute, communication, plan.pipeline.bubble_fraction);
+  if (plan.time.step_s > 0) {
+    plan.time.samples_per_s =
+        static_cast<double>(config.train.global_batch_size) / plan.time.step_s;
+  }
+  plan.operations = plan_operations(config, plan.time);
+  append(plan.diagnostics, check_operations(config, plan.operations));
   const TokenFlops flops = token_flops(config.model, config.train.recompute);
   plan.mfu = utilisation(config, flops.model, plan.time);
   plan.hfu = utilisation(config, flops.hardware, plan.time);

@@ -31,7 +31,7 @@ struct MemoryPlan {
 
 // Traffic of one optimizer step.
 struct GroupTraffic {
-  std::string group;       // "dp", "tp", "pp"
+  std::string group;       // "dp", "tp", "cp", "ep", "pp", "dp_shard", "embedding", …
   std::string collective;  // "all_reduce", …
   std::string algorithm;   // "ring"
   double calls = 0;
@@ -43,7 +43,7 @@ struct GroupTraffic {
 
 struct PipelinePlan {
   std::int64_t micro_batches = 1;
-  double bubble_fraction = 0;  // (p−1)/(m+p−1); interleaved (p−1)/(v·m+p−1)
+  double bubble_fraction = 0;  // share of the step in which a stage waits; planner/schedule/
 };
 
 struct TimePlan {
@@ -51,8 +51,22 @@ struct TimePlan {
   double exposed_communication_s = 0;
   double bubble_s = 0;
   double optimizer_s = 0;
-  double step_s = 0;  // 0 = the cluster's rates are unknown
+  double jitter_s = 0;  // growth with the number of nodes: stragglers
+  double step_s = 0;    // 0 = the cluster's rates are unknown
   double tokens_per_s = 0;
+  double samples_per_s = 0;  // sequences or pictures
+  // How far the step time of such a run was from its prediction, mean over the published
+  // measurements of this device and software, or the calibration's largest residual; 0 = unknown.
+  double error_bar_fraction = 0;
+  std::string error_bar_source;  // "23 published runs on h100-sxm with megatron-core-2024"
+};
+
+// What the run asks of its surroundings. 0 = not known or not asked for.
+struct OperationsPlan {
+  double ingest_bytes_per_s_per_node = 0;  // token ids (4 bytes) or float32 pictures
+  double cost_per_hour = 0;                // US$, all devices
+  double days_to_tokens = 0;               // train.tokens at tokens_per_s
+  double cost_to_tokens = 0;               // US$
 };
 
 struct Plan {
@@ -64,6 +78,7 @@ struct Plan {
   std::vector<GroupTraffic> communication;
   PipelinePlan pipeline;
   TimePlan time;
+  OperationsPlan operations;
   double mfu = 0;  // never counts recomputed work; 0 = unknown
   double hfu = 0;
   std::string recommendation;  // what to use instead, or why this is right

@@ -42,6 +42,17 @@ constexpr bool layers_even(std::int64_t layers, std::int64_t pp, std::int64_t vp
   return divides(pp * vpp, layers);
 }
 
+// Every rank has as many layers, but its virtual stages do not: the case that passes the checks of
+// launchers which then round down (github.com/NVIDIA/Megatron-LM/issues/468).
+constexpr bool layers_dropped(std::int64_t layers, std::int64_t pp, std::int64_t vpp) noexcept {
+  return divides(pp, layers) && !divides(pp * vpp, layers);
+}
+// What such a launcher trains.
+constexpr std::int64_t layers_rounded_down(std::int64_t layers, std::int64_t pp,
+                                           std::int64_t vpp) noexcept {
+  return layers / (pp * vpp) * (pp * vpp);
+}
+
 constexpr bool batch_divides(std::int64_t global_batch_size, std::int64_t micro_batch_size,
                              std::int64_t dp) noexcept {
   return divides(micro_batch_size * dp, global_batch_size);
@@ -108,6 +119,51 @@ constexpr bool expert_ranks_fit(std::int64_t dp, std::int64_t cp, std::int64_t t
 // hsdp shard groups of `shard` ranks are equal. 0: the default, which always is.
 constexpr bool shards_equal(Engine engine, std::int64_t dp, std::int64_t shard) noexcept {
   return engine != Engine::kHsdp || shard == 0 || divides(shard, dp);
+}
+
+// Inner width of an MLP, of the shared experts (0: none) or, over expert_tp, of one expert.
+constexpr bool width_splits(std::int64_t width, std::int64_t tp) noexcept {
+  return divides(tp, width);
+}
+
+// Only heads and layers of transformers are divided: other families have data parallelism alone.
+constexpr bool family_splits(bool transformer, std::int64_t tp, std::int64_t pp) noexcept {
+  return transformer || (tp == 1 && pp == 1);
+}
+constexpr bool family_takes_context(bool transformer, std::int64_t cp) noexcept {
+  return transformer || cp == 1;
+}
+
+// expert_tp 0: tp. An expert is divided over some of the ranks of a tp group.
+constexpr bool expert_tp_divides(std::int64_t expert_tp, std::int64_t tp) noexcept {
+  return expert_tp == 0 || divides(expert_tp, tp);
+}
+// Without sequence parallelism all ranks of a tp group would send the same tokens to the experts.
+constexpr bool expert_tokens_distinct(std::int64_t ep, std::int64_t tp,
+                                      bool sequence_parallel) noexcept {
+  return ep == 1 || tp == 1 || sequence_parallel;
+}
+
+// Full recomputation keeps one input for every `every` layers of a virtual stage.
+constexpr bool recompute_groups_equal(Recompute recompute, std::int64_t every,
+                                      std::int64_t layers_of_stage) noexcept {
+  return recompute != Recompute::kFull || divides(every, layers_of_stage);
+}
+
+// fsdp2 shards gradients, and weights after each use or after backward: never the optimizer alone.
+constexpr bool runtime_has_engine(Runtime runtime, Engine engine) noexcept {
+  return runtime != Runtime::kFsdp2 || (engine != Engine::kDdp && engine != Engine::kZero1);
+}
+// DeepSpeed's pipeline engine reduces gradients once a step: at most zero1.
+constexpr bool runtime_pipes_engine(Runtime runtime, Engine engine, std::int64_t pp) noexcept {
+  return runtime != Runtime::kDeepSpeed || pp == 1 || engine == Engine::kDdp ||
+         engine == Engine::kZero1;
+}
+
+// 8-bit matrix products take sides that are multiples of 16.
+inline constexpr std::int64_t kFp8Multiple = 16;
+constexpr bool fp8_takes(Precision precision, std::int64_t side) noexcept {
+  return precision != Precision::kFp8 || divides(kFp8Multiple, side);
 }
 
 }  // namespace nqd::planner::rules

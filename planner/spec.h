@@ -52,6 +52,7 @@ struct MoeSpec {
   std::int64_t shared_expert_hidden = 0;  // inner width of all shared experts together; 0 = none
   std::int64_t dense_layers = 0;          // first layers with an ordinary MLP
   double capacity_factor = 0;  // tokens an expert takes at most ÷ its even share; 0 = dropless
+  bool router_bias = false;    // one number an expert, for balancing without a loss (DeepSeek-V3)
 };
 
 // Multi-head latent attention (DeepSeek-V2); kv_lora_rank 0 = ordinary attention.
@@ -214,6 +215,9 @@ struct TrainSpec {
   std::int64_t recompute_every = 1;  // full: layers between two kept inputs
   Attention attention = Attention::kFlash;
   bool dropout = false;  // its masks are kept for backward
+  // Element-wise chains run as one kernel and keep no intermediate results. False: eager kernels,
+  // which also keep a gated MLP's activated gate and a second copy of flash attention's output.
+  bool fused_kernels = true;
   bool ema = false;
   Runtime runtime = Runtime::kNqd;
   double tokens = 0;       // to train on in all; 0 = not given

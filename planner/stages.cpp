@@ -2,23 +2,40 @@
 
 #include <algorithm>
 
+#include "planner/models/dimensions.h"
+
 namespace nqd::planner {
 namespace {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-bool has_vocabulary_rows(const TensorSpec& tensor) {
-  return tensor.name == "embedding.token" || tensor.name == "head.weight";
+// Into how many parts a tensor is divided.
+std::int64_t parts_of(const Config& config, TensorSplit split) {
+  const ParallelSpec& mesh = config.parallel;
+  const std::int64_t tp = std::max<std::int64_t>(mesh.tp, 1);
+  switch (split) {
+    case TensorSplit::kReplicated:
+      return 1;
+    case TensorSplit::kTensor:
+    case TensorSplit::kVocabulary:
+      return tp;
+    case TensorSplit::kKeyValue:
+      return std::min(tp, dimensions_of(config.model).kv_heads);
+    case TensorSplit::kExpert:
+      return std::max<std::int64_t>(mesh.ep, 1) * (mesh.expert_tp > 0 ? mesh.expert_tp : tp);
+  }
+  return 1;
 }
 
-// The part of a tensor that one of `tp` ranks holds. Only the element count matters to a budget, so
-// that a split product is recorded flat.
-TensorSpec tp_part(TensorSpec tensor, std::int64_t tp) {
-  if (tp <= 1 || !tensor.split_tp) return tensor;
-  if (has_vocabulary_rows(tensor)) {
-    tensor.shape[0] = ceil_div(tensor.shape[0], tp);
+// The part of a tensor that one rank holds. Only the element count matters to a budget, so that a
+// split product is recorded flat.
+TensorSpec rank_part(const Config& config, TensorSpec tensor) {
+  const std::int64_t parts = parts_of(config, tensor.split);
+  if (parts <= 1) return tensor;
+  if (tensor.split == TensorSplit::kVocabulary) {
+    tensor.shape[0] = ceil_div(tensor.shape[0], parts);
   } else {
-    tensor.shape = {ceil_div(tensor.elements(), tp)};
+    tensor.shape = {ceil_div(tensor.elements(), parts)};
   }
   return tensor;
 }
@@ -35,7 +52,7 @@ void append(StageLayout& stage, TensorSpec tensor, std::int64_t unit) {
 bool on_stage(const StageLayout& stage, std::int64_t first_layer, const TensorSpec& tensor,
               std::int64_t layers) {
   if (tensor.unit == 0) return stage.first;
-  if (tensor.unit > layers) return stage.last;
+  if (tensor.unit > layers) return stage.last;  // multi-token prediction, final norm, head
   const std::int64_t layer = tensor.unit - 1;
   return layer >= first_layer && layer < first_layer + stage.layers;
 }
@@ -44,12 +61,14 @@ void fill_tensors(const Config& config, const std::vector<TensorSpec>& all,
                   std::int64_t first_layer, StageLayout& stage) {
   for (const TensorSpec& tensor : all) {
     if (!on_stage(stage, first_layer, tensor, config.model.layers)) continue;
-    append(stage, tp_part(tensor, config.parallel.tp), tensor.unit);
+    append(stage, rank_part(config, tensor), tensor.unit);
   }
-  if (stage.last && !stage.first && config.model.tied_head) {
-    TensorSpec copy = tp_part(all.front(), config.parallel.tp);
-    copy.name = "head.weight";
-    append(stage, std::move(copy), config.model.layers + 1);
+  // Multi-token prediction embeds tokens on the last stage.
+  const bool copies = config.model.tied_head || config.model.mtp_layers > 0;
+  if (stage.last && !stage.first && all.front().split == TensorSplit::kVocabulary && copies) {
+    TensorSpec copy = rank_part(config, all.front());
+    copy.name = config.model.tied_head ? "head.weight" : "mtp.embedding.token";
+    append(stage, std::move(copy), stage.tensors.back().unit);
   }
 }
 
@@ -81,7 +100,8 @@ std::vector<StageLayout> stage_layouts(const Config& config) {
     stage.first = i == 0;
     stage.last = i + 1 == stages;
     if (all.empty()) {
-      stage.parameters = config.model.parameters / static_cast<double>(config.parallel.tp * stages);
+      stage.parameters = static_cast<double>(parameter_count(config.model)) /
+                         static_cast<double>(config.parallel.tp * stages);
     } else {
       fill_tensors(config, all, first_layer, stage);
     }

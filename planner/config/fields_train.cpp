@@ -64,6 +64,12 @@ constexpr std::array kFields = {
           .kind = Kind::kBoolean,
           .slot = [](Draft& d) -> Slot { return &d.config.train.dropout; },
           .doc = "Dropout masks are kept for backward."},
+    Field{
+        .path = "train.fused_kernels",
+        .kind = Kind::kBoolean,
+        .slot = [](Draft& d) -> Slot { return &d.config.train.fused_kernels; },
+        .doc = "Element-wise chains keep no intermediate results; false: eager kernels, which do.",
+        .also = "bias_swiglu_fusion bias_gelu_fusion"},
     Field{.path = "train.runtime",
           .kind = Kind::kChoice,
           .slot = [](Draft& d) -> Slot { return &d.config.train.runtime; },

@@ -70,7 +70,7 @@ TEST_CASE("tensors come in forward order with the documented names, units and de
 TEST_CASE("only products and the vocabulary are split over tp") {
   std::set<std::string> split;
   for (const TensorSpec& tensor : parameters(gpt(1, 64, 4, 256, 32))) {
-    if (tensor.split_tp) split.insert(tensor.name);
+    if (tensor.split != TensorSplit::kReplicated) split.insert(tensor.name);
   }
   CHECK(split == std::set<std::string>{"embedding.token", "layers.0.attention.qkv.weight",
                                        "layers.0.attention.qkv.bias",

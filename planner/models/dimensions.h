@@ -1,0 +1,29 @@
+// Widths of a transformer layer with the defaults of keys that are 0.
+#pragma once
+
+#include "planner/spec.h"
+
+namespace nqd::planner {
+
+struct Dimensions {
+  std::int64_t hidden = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t qk_dim = 0;          // of one query or key head
+  std::int64_t v_dim = 0;           // of one value head
+  std::int64_t queries = 0;         // heads · qk_dim
+  std::int64_t keys = 0;            // kv_heads · qk_dim
+  std::int64_t values = 0;          // kv_heads · v_dim
+  std::int64_t context = 0;         // heads · v_dim: what the output projection takes
+  std::int64_t ffn = 0;             // inner width of the MLP
+  std::int64_t gates = 1;           // 2 with a gated MLP: columns of its first product ÷ ffn
+  std::int64_t expert_ffn = 0;      // of one routed expert
+  std::int64_t tokens = 0;          // of one sample; vit: patches and the class token
+  std::int64_t patch_elements = 0;  // vit: channels · patch²; timeseries: input_features; else 0
+  std::int64_t outputs = 0;         // columns of the head: vocabulary, classes, output_features
+  bool mla = false;
+  bool moe = false;
+};
+Dimensions dimensions_of(const ModelSpec& model);
+
+}  // namespace nqd::planner

@@ -273,9 +273,9 @@ constexpr std::array kCodes = {
         "one that a newer nqd wrote. The message names the byte or the member. Give the file as "
         "nqd bench, train, calibrate or doctor wrote it."},
     CodeInfo{"NQD2102", "no such algorithm for this collective",
-             "Each collective has the algorithms that collectives/cost.h lists: ring or tree for "
-             "all_reduce, one each for the others. `library` is MPI_Allreduce, so it needs the "
-             "mpi backend, and MPI has no bfloat16."},
+             "nqd runs ring or tree for all_reduce, and one algorithm each for the others; it prices "
+             "more (`nqd calc comm`). `library` is MPI_Allreduce, so it needs the mpi backend, and "
+             "MPI has no bfloat16. Some algorithms need a power of two of ranks, or equal nodes."},
     CodeInfo{"NQD2103", "the arguments of a collective do not fit",
              "Input and output must hold the same whole number of elements, a shard must have "
              "the size of chunk_of(total, ranks, rank), a peer must be a rank of the group, and "

@@ -1,139 +1,203 @@
 #include "collectives/cost.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <string>
 
 #include "base/error.h"
+#include "collectives/cost_traffic.h"
 
 namespace nqd::collectives {
 namespace {
 
-[[noreturn]] void throw_no_algorithm(Collective collective, Algorithm algorithm) {
+struct Pair {
+  Collective collective;
+  Algorithm algorithm;
+  bool executable = false;  // collectives/algorithms/ has it
+};
+// The first of a collective is what kAuto means.
+constexpr std::array kPairs = {
+    Pair{Collective::kAllReduce, Algorithm::kRing, true},
+    Pair{Collective::kAllReduce, Algorithm::kTree, true},
+    Pair{Collective::kAllReduce, Algorithm::kDoubleBinaryTree},
+    Pair{Collective::kAllReduce, Algorithm::kRecursiveDoubling},
+    Pair{Collective::kAllReduce, Algorithm::kHalvingDoubling},
+    Pair{Collective::kAllReduce, Algorithm::kHierarchical},
+    Pair{Collective::kAllReduce, Algorithm::kNvls},
+    Pair{Collective::kAllGather, Algorithm::kRing, true},
+    Pair{Collective::kAllGather, Algorithm::kHalvingDoubling},
+    Pair{Collective::kAllGather, Algorithm::kHierarchical},
+    Pair{Collective::kAllGather, Algorithm::kNvls},
+    Pair{Collective::kAllGather, Algorithm::kBruck},
+    Pair{Collective::kReduceScatter, Algorithm::kRing, true},
+    Pair{Collective::kReduceScatter, Algorithm::kHalvingDoubling},
+    Pair{Collective::kReduceScatter, Algorithm::kHierarchical},
+    Pair{Collective::kReduceScatter, Algorithm::kNvls},
+    Pair{Collective::kReduceScatter, Algorithm::kPairwise},
+    Pair{Collective::kBroadcast, Algorithm::kTree, true},
+    Pair{Collective::kBroadcast, Algorithm::kRing},
+    Pair{Collective::kBroadcast, Algorithm::kNvls},
+    Pair{Collective::kReduce, Algorithm::kTree},
+    Pair{Collective::kReduce, Algorithm::kRing},
+    Pair{Collective::kReduce, Algorithm::kNvls},
+    Pair{Collective::kAllToAll, Algorithm::kPairwise},
+    Pair{Collective::kAllToAll, Algorithm::kBruck},
+    Pair{Collective::kAllToAll, Algorithm::kHierarchical},
+    Pair{Collective::kBarrier, Algorithm::kAuto, true},
+    Pair{Collective::kSendRecv, Algorithm::kAuto, true},
+};
+
+constexpr const Pair* find_pair(Collective collective, Algorithm algorithm) noexcept {
+  for (const Pair& pair : kPairs) {
+    if (pair.collective != collective) continue;
+    if (algorithm == Algorithm::kAuto || pair.algorithm == algorithm) return &pair;
+  }
+  return nullptr;
+}
+
+[[noreturn]] void throw_no_algorithm(Collective collective, Algorithm algorithm,
+                                     const std::string& reason, const std::string& hint) {
   throw Error(ExitCode::kUsage, "NQD2102",
               std::string(name(collective)) + " has no " + std::string(name(algorithm)) +
-                  " algorithm whose traffic is known",
-              "use ring or tree for all_reduce, and auto for every other collective");
+                  " algorithm " + reason,
+              hint);
 }
 
-std::uint64_t ceil_log2(std::size_t n) { return n <= 1 ? 0 : std::bit_width(n - 1); }
-
-// Children of `rank` in the binomial tree of root 0: rank + 2^k for each 2^k below rank's lowest
-// set bit (every power for the root) that stays inside.
-std::uint64_t tree_children(std::size_t ranks, std::size_t rank) {
-  std::uint64_t children = 0;
-  for (std::size_t mask = 1; mask < ranks && (rank & mask) == 0; mask <<= 1) {
-    if (rank + mask < ranks) ++children;
+// The algorithm that is priced; the known pairs that these ranks do not suit have their own words.
+Algorithm priced(Collective collective, Algorithm algorithm, std::size_t ranks,
+                 std::size_t ranks_per_node) {
+  const Pair* pair = find_pair(collective, algorithm);
+  if (pair == nullptr) {
+    throw_no_algorithm(collective, algorithm, "whose traffic is known",
+                       "`nqd calc comm` without --algorithm lists those that are");
   }
-  return children;
+  if (has_cost(collective, pair->algorithm, ranks, ranks_per_node)) return pair->algorithm;
+  const std::string pair_name =
+      std::string(name(pair->algorithm)) + " " + std::string(name(collective));
+  if (pair->algorithm == Algorithm::kHierarchical) {
+    throw Error(ExitCode::kUsage, "NQD2102",
+                pair_name + " needs nodes of equal size, and " + std::to_string(ranks) +
+                    " ranks are no multiple of " + std::to_string(ranks_per_node) + " a node",
+                "give a number of ranks a node that divides the ranks");
+  }
+  throw Error(ExitCode::kUsage, "NQD2102",
+              pair_name + " needs a power of two of ranks, not " + std::to_string(ranks),
+              "use ring, or bruck for all_gather and pairwise for reduce_scatter");
 }
 
-// One pass around the ring sends every chunk but `skipped`.
-RankTraffic ring_pass(std::size_t ranks, std::size_t skipped, std::size_t count,
-                      std::size_t element_bytes) {
-  const std::size_t left_out = chunk_of(count, ranks, skipped).count;
-  const std::size_t filled_chunks = std::min(count, ranks);
-  return {filled_chunks - (left_out > 0 ? 1 : 0), (count - left_out) * element_bytes};
+RankTraffic all_reduce_traffic(Algorithm algorithm, const TrafficCall& call) {
+  switch (algorithm) {
+    case Algorithm::kTree:
+      return whole_vectors(call, tree_children(call.ranks, call.rank) + (call.rank == 0 ? 0 : 1));
+    case Algorithm::kDoubleBinaryTree:
+      return double_tree_all_reduce_traffic(call);
+    case Algorithm::kRecursiveDoubling:
+      return recursive_doubling_traffic(call);
+    case Algorithm::kHalvingDoubling:
+      return halving_doubling_all_reduce_traffic(call);
+    default:
+      return ring_all_reduce_traffic(call);
+  }
 }
 
-RankTraffic operator+(RankTraffic a, RankTraffic b) {
-  return {a.messages + b.messages, a.bytes_sent + b.bytes_sent};
+RankTraffic flat_traffic(Collective collective, Algorithm algorithm, const TrafficCall& call) {
+  const bool ring = algorithm == Algorithm::kRing;
+  switch (collective) {
+    case Collective::kAllReduce:
+      return all_reduce_traffic(algorithm, call);
+    case Collective::kAllGather:
+      if (algorithm == Algorithm::kBruck) return bruck_all_gather_traffic(call);
+      return ring ? ring_pass(call, (call.rank + 1) % call.ranks)
+                  : doubling_all_gather_traffic(call);
+    case Collective::kReduceScatter:
+      if (algorithm == Algorithm::kHalvingDoubling) return halving_reduce_scatter_traffic(call);
+      return ring_pass(call, call.rank);
+    case Collective::kBroadcast:
+      return whole_vectors(
+          call, ring ? (call.rank + 1 < call.ranks ? 1 : 0) : tree_children(call.ranks, call.rank));
+    case Collective::kReduce:
+      return whole_vectors(call, call.rank == 0 ? 0 : 1);
+    case Collective::kAllToAll:
+      if (algorithm == Algorithm::kBruck) return bruck_all_to_all_traffic(call);
+      return ring_pass(call, call.rank);
+    case Collective::kBarrier:
+      return {ceil_log2(call.ranks), 0};
+    case Collective::kSendRecv:
+      return {1, call.bytes()};
+  }
+  return {};
 }
 
-RankTraffic tree_traffic(std::uint64_t messages, std::uint64_t bytes) {
-  return bytes == 0 ? RankTraffic{} : RankTraffic{messages, messages * bytes};
+bool one_half_of_two(Collective collective, Algorithm algorithm) {
+  return algorithm == Algorithm::kHalvingDoubling && collective != Collective::kAllReduce;
 }
 
 }  // namespace
 
+std::optional<Algorithm> known_algorithm(Collective collective, Algorithm algorithm) noexcept {
+  const Pair* pair = find_pair(collective, algorithm);
+  return pair == nullptr ? std::nullopt : std::optional(pair->algorithm);
+}
+
+bool is_executable(Collective collective, Algorithm algorithm) noexcept {
+  const Pair* pair = find_pair(collective, algorithm);
+  return pair != nullptr && pair->executable;
+}
+
 Algorithm resolve(Collective collective, Algorithm algorithm) {
-  switch (collective) {
-    case Collective::kAllReduce:
-      if (algorithm == Algorithm::kAuto) return Algorithm::kRing;
-      if (algorithm == Algorithm::kRing || algorithm == Algorithm::kTree) return algorithm;
-      break;
-    case Collective::kAllGather:
-    case Collective::kReduceScatter:
-      if (algorithm == Algorithm::kAuto || algorithm == Algorithm::kRing) return Algorithm::kRing;
-      break;
-    case Collective::kBroadcast:
-      if (algorithm == Algorithm::kAuto || algorithm == Algorithm::kTree) return Algorithm::kTree;
-      break;
-    case Collective::kBarrier:
-    case Collective::kSendRecv:
-      if (algorithm == Algorithm::kAuto) return Algorithm::kAuto;
-      break;
+  if (!is_executable(collective, algorithm)) {
+    throw_no_algorithm(collective, algorithm, "that nqd runs",
+                       "use ring or tree for all_reduce, and auto for every other collective");
   }
-  throw_no_algorithm(collective, algorithm);
+  return find_pair(collective, algorithm)->algorithm;
+}
+
+bool has_cost(Collective collective, Algorithm algorithm, std::size_t ranks,
+              std::size_t ranks_per_node) noexcept {
+  const Pair* pair = find_pair(collective, algorithm);
+  if (pair == nullptr) return false;
+  if (pair->algorithm == Algorithm::kHierarchical) {
+    return ranks_per_node > 0 && ranks % ranks_per_node == 0;
+  }
+  return !one_half_of_two(collective, pair->algorithm) || std::has_single_bit(ranks);
 }
 
 RankTraffic rank_traffic(Collective collective, Algorithm algorithm, std::size_t ranks,
-                         std::size_t rank, std::size_t count, std::size_t element_bytes) {
-  const Algorithm resolved = resolve(collective, algorithm);
+                         std::size_t rank, std::size_t count, std::size_t element_bytes,
+                         std::size_t ranks_per_node) {
+  const Algorithm chosen = priced(collective, algorithm, ranks, ranks_per_node);
   if (ranks <= 1) return {};
-  const std::uint64_t bytes = count * element_bytes;
-  switch (collective) {
-    case Collective::kAllReduce:
-      if (resolved == Algorithm::kTree) {
-        return tree_traffic(tree_children(ranks, rank) + (rank == 0 ? 0 : 1), bytes);
-      }
-      // Reduce-scatter ends with rank i owning chunk i+1, so it never sends that one; the
-      // all-gather pass then ends before the chunk that its right neighbour owned.
-      return ring_pass(ranks, (rank + 1) % ranks, count, element_bytes) +
-             ring_pass(ranks, (rank + 2) % ranks, count, element_bytes);
-    case Collective::kAllGather:
-      return ring_pass(ranks, (rank + 1) % ranks, count, element_bytes);
-    case Collective::kReduceScatter:
-      return ring_pass(ranks, rank, count, element_bytes);
-    case Collective::kBroadcast:
-      return tree_traffic(tree_children(ranks, rank), bytes);
-    case Collective::kBarrier:
-      return {ceil_log2(ranks), 0};
-    case Collective::kSendRecv:
-      return {1, bytes};
-  }
-  throw_no_algorithm(collective, algorithm);
+  const TrafficCall call{ranks, rank, count, element_bytes, ranks_per_node};
+  if (chosen == Algorithm::kHierarchical) return hierarchical_traffic(collective, call);
+  if (chosen == Algorithm::kNvls) return nvls_traffic(collective, call);
+  return flat_traffic(collective, chosen, call);
 }
 
 RankTraffic max_traffic(Collective collective, Algorithm algorithm, std::size_t ranks,
-                        std::size_t count, std::size_t element_bytes) {
+                        std::size_t count, std::size_t element_bytes, std::size_t ranks_per_node) {
   RankTraffic most;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    const RankTraffic one = rank_traffic(collective, algorithm, ranks, rank, count, element_bytes);
+    const RankTraffic one =
+        rank_traffic(collective, algorithm, ranks, rank, count, element_bytes, ranks_per_node);
     most.messages = std::max(most.messages, one.messages);
     most.bytes_sent = std::max(most.bytes_sent, one.bytes_sent);
   }
   return most;
 }
 
-std::uint64_t steps(Collective collective, Algorithm algorithm, std::size_t ranks) {
-  const Algorithm resolved = resolve(collective, algorithm);
-  if (ranks <= 1) return 0;
-  switch (collective) {
-    case Collective::kAllReduce:
-      return resolved == Algorithm::kTree ? 2 * ceil_log2(ranks) : 2 * (ranks - 1);
-    case Collective::kAllGather:
-    case Collective::kReduceScatter:
-      return ranks - 1;
-    case Collective::kBroadcast:
-    case Collective::kBarrier:
-      return ceil_log2(ranks);
-    case Collective::kSendRecv:
-      return 1;
-  }
-  throw_no_algorithm(collective, algorithm);
+std::uint64_t steps(Collective collective, Algorithm algorithm, std::size_t ranks,
+                    std::size_t ranks_per_node) {
+  const Algorithm chosen = priced(collective, algorithm, ranks, ranks_per_node);
+  const LevelTerms terms = cost_terms(collective, chosen, ranks, ranks_per_node);
+  return static_cast<std::uint64_t>(terms.inside.steps + terms.across.steps);
 }
 
 double time_s(Collective collective, Algorithm algorithm, std::size_t ranks, double bytes,
-              const Link& link) {
-  const auto step_count = static_cast<double>(steps(collective, algorithm, ranks));
-  if (step_count == 0) return 0;
-  double step_bytes = bytes;
-  if (collective == Collective::kBarrier) step_bytes = 0;
-  if (resolve(collective, algorithm) == Algorithm::kRing) {
-    step_bytes = bytes / static_cast<double>(ranks);
-  }
-  return step_count * (link.alpha_s + step_bytes * link.beta_s_per_byte);
+              const Link& link, std::size_t ranks_per_node) {
+  const Algorithm chosen = priced(collective, algorithm, ranks, ranks_per_node);
+  const LevelTerms terms = cost_terms(collective, chosen, ranks, ranks_per_node);
+  return time_s(terms.inside, bytes, link) + time_s(terms.across, bytes, link);
 }
 
 double bus_factor(Collective collective, std::size_t ranks) {
@@ -143,8 +207,10 @@ double bus_factor(Collective collective, std::size_t ranks) {
       return 2 * (n - 1) / n;
     case Collective::kAllGather:
     case Collective::kReduceScatter:
+    case Collective::kAllToAll:
       return (n - 1) / n;
     case Collective::kBroadcast:
+    case Collective::kReduce:
     case Collective::kBarrier:
     case Collective::kSendRecv:
       return 1;

@@ -1,10 +1,18 @@
-// What a collective costs: exact messages and bytes of each rank for the algorithms in
-// collectives/algorithms/ (a test counts real traffic against these), and the α–β time model.
-// Vendor-free; the planner uses this file.
+// What a collective costs: exact messages and bytes of each rank, and the α–β–γ time model. For the
+// pairs that nqd runs (collectives/algorithms/) a test counts real traffic against these; the other
+// algorithms can be priced and not run. Vendor-free; the planner uses this file.
+//
+// Formulas: Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations in
+// MPICH" (2005), for ring, binomial tree, recursive doubling, halving-doubling, pairwise and Bruck;
+// Sanders, Speck and Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan"
+// (2009), for the double binary tree in the form that NCCL builds; the NCCL source for NVLS and for
+// the protocols.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 #include "collectives/types.h"
 
@@ -15,46 +23,143 @@ struct RankTraffic {
   std::uint64_t bytes_sent = 0;  // payload bytes sent by this rank
 };
 
-// The algorithm that runs: kAuto resolved, others as they are (kAuto stays for barrier and
-// send_recv, which have one algorithm each). Throws Error (kUsage, NQD2102) for a pair that has no
-// algorithm.
+// The algorithm that nqd runs: kAuto resolved, others as they are (kAuto stays for barrier and
+// send_recv, which have one algorithm each). Throws Error (kUsage, NQD2102) for a pair that it
+// cannot run.
 Algorithm resolve(Collective collective, Algorithm algorithm);
 
+// Whether nqd runs this pair itself (a library's own collective apart).
+bool is_executable(Collective collective, Algorithm algorithm) noexcept;
+
+// Whether the pair has a price on `ranks` ranks:
+//   all_reduce       ring, tree, double_binary_tree, recursive_doubling, halving_doubling,
+//                    hierarchical, nvls
+//   all_gather       ring, halving_doubling (its doubling half), hierarchical, nvls, bruck
+//   reduce_scatter   ring, halving_doubling (its halving half), hierarchical, nvls, pairwise
+//   broadcast        tree, ring (pipelined chain), nvls
+//   reduce           tree, ring (pipelined chain), nvls
+//   all_to_all       pairwise, bruck, hierarchical
+//   barrier, send_recv   one algorithm each, called auto
+// kAuto is ring, for broadcast and reduce the tree, for all_to_all pairwise. One half of
+// halving_doubling alone needs a power of two; hierarchical needs `ranks_per_node` to divide
+// `ranks`.
+bool has_cost(Collective collective, Algorithm algorithm, std::size_t ranks,
+              std::size_t ranks_per_node = 1) noexcept;
+
 // What `rank` of `ranks` sends in one call. `count` elements of `element_bytes` is the full vector:
-// the all_reduce/broadcast vector, the gathered all_gather output, the reduce_scatter input.
-// Messages of zero elements are not sent and not counted. Tree algorithms use root 0. kAuto is ring
-// for all_reduce, all_gather and reduce_scatter, the tree for broadcast.
-//   ring all_reduce       rank i sends every chunk but (i+1) mod n, then every chunk but (i+2) mod
-//   n ring all_gather       every chunk but (i+1) mod n ring reduce_scatter   every chunk but i
-//   tree broadcast        the vector to each of its children in the binomial tree
-//   tree all_reduce       the vector to its parent (not the root), then to each child
-//   barrier               ⌈log2 n⌉ empty messages
-//   send_recv             the sender's one message
-// Throws Error (kUsage, NQD2102) for a pair that has no algorithm.
+// the all_reduce/broadcast/reduce vector, the gathered all_gather output, the reduce_scatter input,
+// what one rank gives to an all_to_all; its parts are those of chunk_of(count, ranks, i), whatever
+// their lengths. Messages of zero elements are not sent and not counted; a vector that is pipelined
+// in pieces counts as one message. Rank 0 is the root. S = bytes of the vector, n = ranks,
+// m = the largest power of two <= n, chunk(i) = bytes of part i.
+//   ring all_reduce         every chunk but (i+1) mod n, then every chunk but (i+2) mod n
+//   ring all_gather         every chunk but (i+1) mod n; reduce_scatter: every chunk but i
+//   ring broadcast, reduce  S, but not the end of the chain
+//   tree broadcast          S to each child in the binomial tree; reduce: S to the parent
+//   tree all_reduce         S to the parent (not the root), then to each child
+//   double_binary_tree      each half of S up and down its tree; a rank is inner in one tree only
+//                           (for even n), so that most send 2S
+//   recursive_doubling      S·log2 m. When n > m the first n − m pairs fold: the even rank sends S
+//                           and the odd one S more, to hand back the result
+//   halving_doubling        S − chunk(i), then i's growing block, for m ranks; folded as above
+//   hierarchical all_reduce reduce_scatter inside the node, all_reduce of the part across nodes,
+//                           all_gather inside the node, rings all; node = rank / ranks_per_node
+//   hierarchical all_gather across nodes, then inside; reduce_scatter: inside, then across
+//   hierarchical all_to_all inside the node to the rank of the same place as the target, then
+//                           across nodes between ranks of one place
+//   nvls                    all_reduce: S to the switch, which adds, and chunk(i) to be multicast;
+//                           all_gather: chunk(i); reduce_scatter and reduce: S; broadcast: the
+//                           root's S. The switch multiplies: what is received differs from this
+//   pairwise                every chunk but i
+//   bruck all_to_all        in step k what still has to travel a distance with bit k set
+//   bruck all_gather        in step k the min(2^k, n − 2^k) chunks from i on
+//   barrier                 ⌈log2 n⌉ empty messages
+//   send_recv               the sender's one message
+// Throws Error (kUsage, NQD2102) for a pair that has no price.
 RankTraffic rank_traffic(Collective collective, Algorithm algorithm, std::size_t ranks,
-                         std::size_t rank, std::size_t count, std::size_t element_bytes);
+                         std::size_t rank, std::size_t count, std::size_t element_bytes,
+                         std::size_t ranks_per_node = 1);
 
 // The maximum over ranks of the above.
 RankTraffic max_traffic(Collective collective, Algorithm algorithm, std::size_t ranks,
-                        std::size_t count, std::size_t element_bytes);
+                        std::size_t count, std::size_t element_bytes,
+                        std::size_t ranks_per_node = 1);
 
 // Steps on the critical path (message latencies that follow one another).
 // ring all_reduce 2(n−1); ring all_gather, reduce_scatter n−1; binomial tree broadcast ⌈log2 n⌉;
-// tree all_reduce (reduce, then broadcast) 2⌈log2 n⌉.
-std::uint64_t steps(Collective collective, Algorithm algorithm, std::size_t ranks);
+// tree all_reduce (reduce, then broadcast) 2⌈log2 n⌉; the others as cost_terms says.
+std::uint64_t steps(Collective collective, Algorithm algorithm, std::size_t ranks,
+                    std::size_t ranks_per_node = 1);
 
-// α seconds a message and β seconds a byte of one link.
+// α seconds a message, β seconds a byte of one link, γ seconds to reduce a received byte (0 where
+// reduction keeps pace with the link).
 struct Link {
   double alpha_s = 0;
   double beta_s_per_byte = 0;
+  double gamma_s_per_byte = 0;
 };
 
-// Time of one call under α–β: steps·α + (bytes on the critical path)·β, payload `bytes` in all.
-// ring all_reduce: 2(n−1)α + 2(n−1)/n·S·β; tree all_reduce: 2⌈log2 n⌉(α + S·β). 0 for one rank.
-double time_s(Collective collective, Algorithm algorithm, std::size_t ranks, double bytes,
-              const Link& link);
+// Time of one call of S bytes = steps·α + S·(sent·β + reduced·γ): every algorithm is a line over S.
+struct CostTerms {
+  double steps = 0;    // latencies that follow one another
+  double sent = 0;     // bytes that follow one another on a link, as a multiple of S
+  double reduced = 0;  // bytes that follow one another through the reduction, likewise
+};
+constexpr double time_s(const CostTerms& terms, double bytes, const Link& link) noexcept {
+  return terms.steps * link.alpha_s +
+         bytes * (terms.sent * link.beta_s_per_byte + terms.reduced * link.gamma_s_per_byte);
+}
 
-// busbw = algbw × this: all_reduce 2(n−1)/n; all_gather, reduce_scatter (n−1)/n; else 1.
+// The two levels of one call: `inside` a node and `across` nodes. Only hierarchical has the second.
+struct LevelTerms {
+  CostTerms inside;
+  CostTerms across;
+};
+
+// n ranks in k = n/g nodes of g; m the largest power of two <= n; f = 1 when n > m, else 0.
+//                                steps           sent             reduced
+//   ring all_reduce              2(n−1)          2(n−1)/n         (n−1)/n
+//   ring all_gather              n−1             (n−1)/n          0  (reduce_scatter: (n−1)/n)
+//   ring broadcast               n−1             1                0  (reduce: 1)
+//   tree all_reduce              2⌈log2 n⌉       2⌈log2 n⌉        ⌈log2 n⌉
+//   tree broadcast               ⌈log2 n⌉        ⌈log2 n⌉         0  (reduce: ⌈log2 n⌉)
+//   double_binary_tree           2⌈log2 n⌉       2 (n = 3: 3/2, n = 2: 1)   1 (n = 2: 1/2)
+//   recursive_doubling           log2 m + 2f     log2 m + 2f      log2 m + f
+//   halving_doubling all_reduce  2 log2 m + 2f   2(m−1)/m + 2f    (m−1)/m + f
+//   halving_doubling, one half   log2 n          (n−1)/n          0  (reduce_scatter: (n−1)/n)
+//   hierarchical all_reduce      inside 2(g−1), 2(g−1)/g, (g−1)/g; across the ring of k ranks on
+//   S/g hierarchical all_gather      inside g−1, (g−1)/g; across k−1, (k−1)/k/g; reduce_scatter
+//   likewise hierarchical all_to_all      inside g−1, (g−1)/g; across k−1, (k−1)/k nvls all_reduce
+//   2, 1 + 1/n, 0; the others 1, 1, 0 (the larger of what a
+//                                rank sends and receives)
+//   pairwise                     n−1, (n−1)/n, all_to_all 0, reduce_scatter (n−1)/n
+//   bruck all_to_all             ⌈log2 n⌉, Σ popcount(j)/n over j < n, 0
+//   bruck all_gather             ⌈log2 n⌉, (n−1)/n, 0
+// Pipelined forms (double tree, chains) are those of pieces so small that filling the pipeline
+// costs latency alone. Zeros for one rank and for a pair without has_cost().
+LevelTerms cost_terms(Collective collective, Algorithm algorithm, std::size_t ranks,
+                      std::size_t ranks_per_node = 1) noexcept;
+
+// Time of one call where every level has the same link. 0 for one rank. Throws as steps() does.
+double time_s(Collective collective, Algorithm algorithm, std::size_t ranks, double bytes,
+              const Link& link, std::size_t ranks_per_node = 1);
+
+// The size above which `large` is faster than `small`: where their lines cross, 0 when `large` is
+// faster at once, nothing when it never is.
+std::optional<double> crossover_bytes(const CostTerms& small, const CostTerms& large,
+                                      const Link& link) noexcept;
+
+// How a library puts payload on the wire, after NCCL: Simple sends it as it is; LL pairs each 4
+// bytes with a 4-byte flag; LL128 sends 120 of 128 bytes.
+enum class Protocol : std::uint8_t { kSimple, kLL, kLL128 };
+std::string_view name(Protocol protocol);  // "simple", "ll", "ll128"
+// Share of the link's bytes that is payload: 1, 1/2, 120/128.
+double payload_share(Protocol protocol) noexcept;
+// The link as payload sees it: β divided by that share.
+Link with_protocol(const Link& link, Protocol protocol) noexcept;
+
+// busbw = algbw × this: all_reduce 2(n−1)/n; all_gather, reduce_scatter, all_to_all (n−1)/n;
+// else 1.
 double bus_factor(Collective collective, std::size_t ranks);
 
 }  // namespace nqd::collectives

@@ -8,6 +8,7 @@
 
 #include "collectives/algorithms/ring.h"
 #include "collectives/algorithms/tree.h"
+#include "collectives/cost.h"
 #include "collectives/reduce.h"
 
 namespace nqd::collectives {
@@ -46,18 +47,14 @@ void check_shard(std::size_t shard_bytes, std::size_t total_bytes, DType type, i
 
 void run_all_reduce(Transport& transport, Scratch& scratch, std::span<const std::byte> in,
                     std::span<std::byte> out, DType type, ReduceOp op, Algorithm algorithm) {
+  if (algorithm != Algorithm::kLibrary) algorithm = resolve(Collective::kAllReduce, algorithm);
   transport.begin(Collective::kAllReduce);
-  switch (algorithm) {
-    case Algorithm::kAuto:
-    case Algorithm::kRing:
-      ring_all_reduce(transport, scratch, in, out, type, op);
-      break;
-    case Algorithm::kTree:
-      tree_all_reduce(transport, scratch, in, out, type, op);
-      break;
-    case Algorithm::kLibrary:
-      transport.library_all_reduce(in, out, type, op);
-      break;
+  if (algorithm == Algorithm::kLibrary) {
+    transport.library_all_reduce(in, out, type, op);
+  } else if (algorithm == Algorithm::kTree) {
+    tree_all_reduce(transport, scratch, in, out, type, op);
+  } else {
+    ring_all_reduce(transport, scratch, in, out, type, op);
   }
   transport.end();
 }

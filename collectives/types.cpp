@@ -6,23 +6,32 @@
 namespace nqd::collectives {
 namespace {
 
-constexpr std::array<std::pair<Collective, std::string_view>, 6> kCollectives = {
+constexpr std::array<std::pair<Collective, std::string_view>, 8> kCollectives = {
     {{Collective::kAllReduce, "all_reduce"},
      {Collective::kAllGather, "all_gather"},
      {Collective::kReduceScatter, "reduce_scatter"},
      {Collective::kBroadcast, "broadcast"},
      {Collective::kBarrier, "barrier"},
-     {Collective::kSendRecv, "send_recv"}}};
+     {Collective::kSendRecv, "send_recv"},
+     {Collective::kReduce, "reduce"},
+     {Collective::kAllToAll, "all_to_all"}}};
 constexpr std::array<std::pair<ReduceOp, std::string_view>, 5> kOps = {{{ReduceOp::kSum, "sum"},
                                                                         {ReduceOp::kAvg, "avg"},
                                                                         {ReduceOp::kMin, "min"},
                                                                         {ReduceOp::kMax, "max"},
                                                                         {ReduceOp::kProd, "prod"}}};
-constexpr std::array<std::pair<Algorithm, std::string_view>, 4> kAlgorithms = {
+constexpr std::array<std::pair<Algorithm, std::string_view>, 11> kAlgorithms = {
     {{Algorithm::kAuto, "auto"},
      {Algorithm::kRing, "ring"},
      {Algorithm::kTree, "tree"},
-     {Algorithm::kLibrary, "library"}}};
+     {Algorithm::kLibrary, "library"},
+     {Algorithm::kDoubleBinaryTree, "double_binary_tree"},
+     {Algorithm::kRecursiveDoubling, "recursive_doubling"},
+     {Algorithm::kHalvingDoubling, "halving_doubling"},
+     {Algorithm::kHierarchical, "hierarchical"},
+     {Algorithm::kNvls, "nvls"},
+     {Algorithm::kPairwise, "pairwise"},
+     {Algorithm::kBruck, "bruck"}}};
 
 template <typename Table, typename Value>
 std::string_view name_in(const Table& table, Value value) {

@@ -15,17 +15,32 @@ enum class Collective : std::uint8_t {
   kBroadcast,
   kBarrier,
   kSendRecv,
+  kReduce,
+  kAllToAll,
 };
 
 enum class ReduceOp : std::uint8_t { kSum, kAvg, kMin, kMax, kProd };
 
 // kAuto lets the implementation choose; kLibrary is the backend's own collective (MPI_Allreduce),
-// whose traffic nqd cannot count.
-enum class Algorithm : std::uint8_t { kAuto, kRing, kTree, kLibrary };
+// whose traffic nqd cannot count. collectives/cost.h prices all others, of which nqd itself runs
+// kRing and kTree.
+enum class Algorithm : std::uint8_t {
+  kAuto,
+  kRing,
+  kTree,  // binomial
+  kLibrary,
+  kDoubleBinaryTree,
+  kRecursiveDoubling,
+  kHalvingDoubling,
+  kHierarchical,
+  kNvls,  // reduction and multicast inside an NVLink switch
+  kPairwise,
+  kBruck,
+};
 
 std::string_view name(Collective collective);  // "all_reduce", …
 std::string_view name(ReduceOp op);            // "sum", …
-std::string_view name(Algorithm algorithm);    // "auto", "ring", "tree", "library"
+std::string_view name(Algorithm algorithm);    // "auto", "ring", "double_binary_tree", …
 std::optional<Collective> parse_collective(std::string_view text);
 std::optional<ReduceOp> parse_reduce_op(std::string_view text);
 std::optional<Algorithm> parse_algorithm(std::string_view text);

@@ -1,6 +1,7 @@
 #include "collectives/bench/operation.h"
 
 #include <algorithm>
+#include <string>
 
 namespace nqd::collectives {
 
@@ -60,9 +61,12 @@ void Operation::call(Algorithm algorithm) {
     case Collective::kBarrier:
       return world_.barrier();
     case Collective::kSendRecv:
+    case Collective::kReduce:
+    case Collective::kAllToAll:
       break;
   }
-  throw Error(ExitCode::kUsage, "NQD2104", "bench does not sweep send_recv",
+  throw Error(ExitCode::kUsage, "NQD2104",
+              "bench does not sweep " + std::string(name(collective_)),
               "use all_reduce, all_gather, reduce_scatter or broadcast");
 }
 

@@ -102,6 +102,9 @@ constexpr std::array kCodes = {
     CodeInfo{"NQD1029", "key without a value",
              "The key is followed by nothing, or by null. Write a value, or remove the key to "
              "take its default."},
+    CodeInfo{"NQD1030", "not an axis of a plan",
+             "`nqd search --fix` and `--why` take a list such as tp=8,pp=4,engine=zero1. Its keys "
+             "are those of a plan in the JSON document, its values those of a config file."},
     CodeInfo{"NQD1031", "findings left out",
              "Only the first 50 findings of a file are shown. Mend those, and run the command "
              "again."},
@@ -110,24 +113,23 @@ constexpr std::array kCodes = {
              "it lists them all."},
     // 1200: mesh rules
     CodeInfo{"NQD1201", "mesh and world size disagree",
-             "Every rank has one place in the mesh, so dp·tp·pp must equal the world size. "
-             "Change one of the four, or leave out dp: it is then derived."},
+             "Every rank has one place in the mesh, so dp·tp·cp·pp must equal the world size. "
+             "Change one of them, or leave out dp: it is then derived."},
     CodeInfo{"NQD1202", "mesh and cluster disagree",
              "The mesh must use every device of the cluster: a device without a rank is paid "
              "for and idle, a rank without a device cannot start. dp may be left out: it is "
-             "then devices / (tp·pp)."},
+             "then devices / (tp·cp·pp)."},
     CodeInfo{"NQD1203", "tensor parallelism leaves the node",
-             "Tensor parallelism exchanges activations four times a layer, which only the "
-             "links inside a node can carry. A tp that does not divide the devices of a node "
-             "would put some group across two nodes."},
+             "Tensor parallelism exchanges activations four times a layer, which only the links of "
+             "a scale-up domain (a node, or a rack such as NVL72) can carry. A tp that does not "
+             "divide the devices of the domain would put some group across two of them."},
     CodeInfo{"NQD1204", "heads not divisible by tp",
              "Attention is split over tp ranks by whole heads."},
     CodeInfo{"NQD1205", "hidden not divisible by heads",
              "Every attention head has hidden / heads channels, a whole number."},
     CodeInfo{"NQD1206", "layers not divisible by the stages",
-             "An even pipeline gives each of the pp·vpp stages the same number of layers. With "
-             "a remainder some frameworks silently drop layers; nqd asks for an explicit "
-             "parallel.pipeline_split."},
+             "An even pipeline gives each of the pp·vpp stages the same number of layers. For any "
+             "other division give parallel.pipeline_split."},
     CodeInfo{"NQD1207", "pipeline_split has the wrong length",
              "pipeline_split lists the layers of each stage in order, pp·vpp entries in all."},
     CodeInfo{"NQD1208", "pipeline_split does not add up",
@@ -166,17 +168,128 @@ constexpr std::array kCodes = {
              "The learning rate would never reach its peak."},
     CodeInfo{"NQD1220", "minimum learning rate above the peak",
              "The cosine decay would raise the rate."},
-    CodeInfo{"NQD1221", "state model on a split mesh",
-             "A model of family state has only a parameter count: there are no heads or layers "
-             "that tp or pp could split. Shard its state with zero1, zero2, zero3 or hsdp "
-             "instead, or give its shape."},
+    CodeInfo{"NQD1221", "model cannot be split",
+             "tp divides attention heads and MLP columns, pp divides equal layers. Models of the "
+             "families state, edsr, unet and custom have none of these to divide: shard their "
+             "state with zero1, zero2, zero3 or hsdp instead."},
     CodeInfo{"NQD1222", "state model cannot be trained",
              "A model of family state has no layers to run. Remove data.path to plan its "
              "memory, or give its shape."},
     CodeInfo{"NQD1223", "schedule and virtual stages disagree",
-             "The interleaved schedule and vpp > 1 belong together: each is meaningless "
-             "without the other."},
+             "The interleaved schedule needs vpp > 1, zb-v needs vpp = 2 (a rank holds one chunk "
+             "on "
+             "the way down and one on the way up), all others vpp = 1."},
     CodeInfo{"NQD1224", "mesh too large", "nqd plans for up to 1,048,576 ranks."},
+    CodeInfo{"NQD1225", "kv heads do not fit tp",
+             "With grouped-query attention a tp rank holds whole key and value heads (kv_heads a "
+             "multiple of tp), or several ranks hold copies of the same one (kv_heads a divisor "
+             "of tp). Anything else would cut a head."},
+    CodeInfo{"NQD1226", "kv heads do not divide the heads",
+             "Every key and value head serves the same number of query heads, so kv_heads divides"
+             " heads."},
+    CodeInfo{"NQD1227", "layers would be dropped",
+             "pp divides the layers, but the layers of a rank do not make vpp equal virtual "
+             "stages. Some launchers round the layers of a virtual stage down and train a smaller"
+             " model than was asked for: 80 layers over pp 16 and vpp 2 become 64 (Megatron-LM "
+             "issue 468). Choose a vpp that divides, or give every stage its layers in "
+             "parallel.pipeline_split."},
+    CodeInfo{"NQD1228", "MLP width not divisible by tp",
+             "The first matrix of an MLP is split over tp ranks by columns and the second by "
+             "rows, in equal parts."},
+    CodeInfo{"NQD1229", "NVLink domain and node disagree",
+             "cluster.nvlink_domain is the number of devices that share one scale-up network: "
+             "several whole nodes (NVL72), or an equal part of a node (bridged pairs)."},
+    CodeInfo{"NQD1230", "context parallelism without a sequence",
+             "cp divides the tokens of a sequence among ranks, which exchange keys and values. "
+             "Models of the families state, edsr, unet and custom have no tokens."},
+    CodeInfo{"NQD1231", "sequence not divisible by cp",
+             "cp ranks hold equal parts of a sequence. A causal mask gives later tokens more "
+             "work, so each rank takes one chunk from the front and one from the back: 2·cp "
+             "chunks."},
+    CodeInfo{"NQD1232", "zero-bubble schedule without a pipeline",
+             "zb-h1, zb-h2 and zb-v put weight gradients where a pipeline would be idle. With pp "
+             "= 1 nothing is idle, and the setting would be ignored."},
+    CodeInfo{"NQD1233", "mixture of experts without experts",
+             "The family moe differs from llama by its experts alone. Give model.moe.experts and "
+             "its companions, or use the family llama."},
+    CodeInfo{"NQD1234", "expert parallelism without experts",
+             "ep divides the routed experts of a model among ranks. Only the family moe has any."},
+    CodeInfo{"NQD1235", "experts not divisible by ep",
+             "Every ep rank holds the same number of whole experts."},
+    CodeInfo{"NQD1236", "expert groups do not fill the stage",
+             "Experts are placed on the dp·cp·tp ranks of a pipeline stage, in groups of "
+             "ep·expert_tp that hold one set each. The groups must fill the stage."},
+    CodeInfo{"NQD1237", "expert_tp does not divide tp",
+             "The columns of an expert are divided among expert_tp ranks of one tp group."},
+    CodeInfo{"NQD1238", "experts per token out of range",
+             "Each token visits at least one expert and at most all of them."},
+    CodeInfo{"NQD1239", "expert width not divisible",
+             "The columns of a routed expert are divided among expert_tp ranks, those of the "
+             "shared experts among tp, in equal parts."},
+    CodeInfo{"NQD1240", "no layer has experts",
+             "model.moe.dense_layers of the first layers keep an ordinary MLP; the rest have "
+             "experts, and there must be a rest."},
+    CodeInfo{"NQD1241", "float16 needs loss scaling",
+             "float16 has five exponent bits. Small gradients become zero unless the loss is "
+             "multiplied by a large factor, which has to follow the gradients (dynamic loss "
+             "scaling). bfloat16 has the exponent of float32."},
+    CodeInfo{"NQD1242", "float16 and bfloat16 mixed",
+             "float16 overflows where bfloat16 does not, and bfloat16 drops bits that float16 "
+             "keeps. Weights and gradients use one of the two, or gradients are float32."},
+    CodeInfo{"NQD1243", "gradients in 8 bits",
+             "fp8 is a type of matrix operands with a scale for each tensor. Sums of many "
+             "gradients need more bits."},
+    CodeInfo{"NQD1244", "device without fast fp8",
+             "8-bit matrix units came with Hopper, Ada, Blackwell and MI300. On other devices fp8"
+             " gains nothing, or does not run."},
+    CodeInfo{"NQD1245", "recompute_every without full recomputation",
+             "Full recomputation keeps the input of every group of recompute_every layers. The "
+             "other kinds of recomputation have no groups."},
+    CodeInfo{"NQD1246", "recompute groups not equal",
+             "The layers of each (virtual) stage are computed again in groups of recompute_every,"
+             " which divides their number."},
+    CodeInfo{"NQD1247", "selective recomputation beside flash attention",
+             "Selective recomputation was made for attention that writes its s·s scores: it drops"
+             " and recomputes them. Flash attention recomputes them inside its kernel already."},
+    CodeInfo{"NQD1248", "offload of a replicated optimizer",
+             "Under ddp every replica has all of the optimizer's state. Offloaded, each would "
+             "write its own copy to the host, gpus_per_node times what a sharded optimizer (zero1"
+             " and beyond) writes."},
+    CodeInfo{"NQD1249", "engine that the runtime lacks",
+             "PyTorch's fully_shard (fsdp2) always shards gradients: zero2 keeps gathered weights"
+             " until backward, zero3 frees them after each use, hsdp shards inside groups. It has"
+             " no ddp or zero1."},
+    CodeInfo{"NQD1250", "sharded gradients in DeepSpeed's pipeline",
+             "DeepSpeed's pipeline engine accumulates whole gradients over the micro-batches and "
+             "refuses ZeRO stages 2 and 3."},
+    CodeInfo{"NQD1251", "kv_heads beside latent attention",
+             "Multi-head latent attention keeps one compressed vector a token and expands it to "
+             "keys and values of every head. There are no groups of kv heads."},
+    CodeInfo{"NQD1252", "latent attention incomplete",
+             "model.mla needs the widths of its heads: qk_nope_head_dim, v_head_dim, and "
+             "qk_rope_head_dim where positions are rotary."},
+    CodeInfo{"NQD1253", "patches do not tile the picture",
+             "A vision transformer cuts a picture of size·size pixels into whole patches of "
+             "patch·patch."},
+    CodeInfo{"NQD1254", "expert parallelism without sequence parallelism",
+             "All ranks of a tp group hold the same tokens unless sequence_parallel divides them."
+             " With ep they would send every token tp times. Megatron-LM refuses this too."},
+    CodeInfo{"NQD1255", "sides not fit for fp8",
+             "8-bit matrix units take operands whose sides are multiples of 16 on every rank."},
+    CodeInfo{"NQD1256", "picture cannot be halved that often",
+             "A UNet of n levels halves the picture n-1 times, so its size is a multiple of "
+             "2^(n-1)."},
+    CodeInfo{"NQD1257", "attention at a size that no level has",
+             "model.image.attention_at lists picture sizes. The levels have size, size/2, size/4 "
+             "and so on."},
+    CodeInfo{"NQD1258", "capacity factor below 1",
+             "Each expert takes capacity_factor times its even share of the tokens and drops the "
+             "rest. Below 1 some tokens are dropped in any case."},
+    CodeInfo{"NQD1259", "no upsampler of that scale",
+             "EDSR enlarges by a pixel shuffle of 2 or 3, or of 2 twice."},
+    CodeInfo{"NQD1260", "odd head size with rotary positions",
+             "Rotary positions turn pairs of channels by an angle, so a head has an even number "
+             "of them."},
     // 1300: memory and advice
     CodeInfo{
         "NQD1301", "the plan does not fit into the device's memory",
@@ -266,6 +379,11 @@ constexpr std::array kCodes = {
     CodeInfo{"NQD2041", "batch does not fit the model",
              "The model's buffers are laid out for micro_batch_size sequences of model.sequence "
              "tokens; every batch must have exactly that many tokens and targets."},
+    CodeInfo{"NQD2060", "a table of published rows is not JSON",
+             "validate-model reads tables as JSON; the place is where the text stops being that."},
+    CodeInfo{"NQD2061", "JSON that is no table of published rows",
+             "A table is an object with a list \"rows\", or that list alone. docs/accuracy.md has "
+             "the fields of a row; a row that cannot be represented is no error."},
     CodeInfo{
         "NQD2101", "evidence cannot be read",
         "The file is truncated, no JSON, JSON of another program, an nqd document with a member "
@@ -273,9 +391,10 @@ constexpr std::array kCodes = {
         "one that a newer nqd wrote. The message names the byte or the member. Give the file as "
         "nqd bench, train, calibrate or doctor wrote it."},
     CodeInfo{"NQD2102", "no such algorithm for this collective",
-             "nqd runs ring or tree for all_reduce, and one algorithm each for the others; it prices "
-             "more (`nqd calc comm`). `library` is MPI_Allreduce, so it needs the mpi backend, and "
-             "MPI has no bfloat16. Some algorithms need a power of two of ranks, or equal nodes."},
+             "nqd runs ring or tree for all_reduce, and one algorithm each for the others; it "
+             "prices more (`nqd calc comm`). `library` is MPI_Allreduce, so it needs the mpi "
+             "backend, and MPI has no bfloat16. Some algorithms need a power of two of ranks, or "
+             "equal nodes."},
     CodeInfo{"NQD2103", "the arguments of a collective do not fit",
              "Input and output must hold the same whole number of elements, a shard must have "
              "the size of chunk_of(total, ranks, rank), a peer must be a rank of the group, and "

@@ -1,0 +1,23 @@
+// What a row measured, as seconds and bytes.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "planner/import/published/fields.h"
+#include "planner/import/published/platform.h"
+#include "planner/spec.h"
+
+namespace nqd::planner::published {
+
+struct Measurement {
+  double value = 0;
+  std::string derived;  // empty = printed
+};
+
+// `model` is that of the row before its vocabulary was padded: FLOPs are those its authors counted.
+std::optional<Measurement> step_time(Fields& row, const Platform& platform, const ModelSpec& model,
+                                     const Config& config);
+std::optional<Measurement> peak_memory(const Fields& row);
+
+}  // namespace nqd::planner::published

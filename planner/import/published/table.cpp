@@ -1,0 +1,264 @@
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "planner/config/config.h"
+#include "planner/config/presets.h"
+#include "planner/import/published/fields.h"
+#include "planner/import/published/layout.h"
+#include "planner/import/published/measurement.h"
+#include "planner/import/published/model.h"
+#include "planner/import/published/platform.h"
+#include "planner/import/published/published.h"
+
+namespace nqd::planner {
+namespace {
+
+using Json = nlohmann::json;
+using published::Fields;
+using published::Measurement;
+using published::Platform;
+
+void read_points(const Json& points, Fields& fields) {
+  for (const Json& point : points) {
+    if (point.is_array() && point.size() == 2 && point[0].is_number() && point[1].is_number()) {
+      fields.points.emplace_back(point[0].get<double>(), point[1].get<double>());
+    }
+  }
+}
+
+// A null takes back what the file's defaults say.
+void read_members(const Json& object, const std::string& prefix, int depth, Fields& fields) {
+  constexpr int kMaxDepth = 4;
+  for (const auto& [key, value] : object.items()) {
+    const std::string path = prefix + key;
+    if (value.is_object()) {
+      if (depth < kMaxDepth) read_members(value, path + ".", depth + 1, fields);
+    } else if (value.is_null()) {
+      fields.erase(path);
+    } else if (value.is_number()) {
+      fields.set(path, value.get<double>());
+    } else if (value.is_boolean()) {
+      fields.set(path, value.get<bool>());
+    } else if (value.is_string()) {
+      fields.set(path, value.get<std::string>());
+    } else if (key == "points_bytes_seconds" && value.is_array()) {
+      read_points(value, fields);
+    }
+  }
+}
+
+// Line and column, from 1, of a byte of the text.
+std::string place_of(const std::string& text, std::size_t byte) {
+  const std::size_t end = std::min(byte, text.size());
+  const auto line = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(end), '\n');
+  const std::size_t start = end == 0 ? std::string::npos : text.rfind('\n', end - 1);
+  const std::size_t column = start == std::string::npos ? end + 1 : end - start;
+  return std::to_string(line + 1) + ":" + std::to_string(column);
+}
+
+Json parse(const std::string& text, const std::string& file) {
+  try {
+    return Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    const std::size_t byte = error.byte > 0 ? error.byte - 1 : 0;
+    throw Error(ExitCode::kUsage, "NQD2060",
+                file + ":" + place_of(text, byte) + ": this is not JSON" +
+                    (byte >= text.size() ? ": the text ends inside a value" : ""),
+                "give a table of published rows: {\"rows\": [{…}]}");
+  } catch (const Json::exception&) {  // a number that no double can hold
+    throw Error(ExitCode::kUsage, "NQD2060", file + ": a number is out of range",
+                "give a table of published rows: {\"rows\": [{…}]}");
+  }
+}
+
+[[noreturn]] void throw_no_table(const std::string& file, const std::string& what) {
+  throw Error(ExitCode::kUsage, "NQD2061", file + ": " + what,
+              "a table is {\"description\": \"…\", \"rows\": [{…}]}; docs/accuracy.md has the "
+              "fields of a row");
+}
+
+// Cluster, device and stack of a config by presets, loaded once each.
+class Bases {
+ public:
+  const Config* find(const Platform& platform, Precision precision, std::string& problem) {
+    const Key key{platform.gpu, platform.cluster, platform.stack->stack, precision};
+    const auto [place, fresh] = bases_.try_emplace(key);
+    if (fresh) place->second = load(platform, precision);
+    if (!place->second.ok()) {
+      problem = place->second.diagnostics.front().message;
+      return nullptr;
+    }
+    return &place->second.config;
+  }
+
+ private:
+  using Key = std::tuple<std::string, std::string, std::string_view, Precision>;
+
+  static LoadedConfig load(const Platform& platform, Precision precision) {
+    const std::span<const Preset> presets = cluster_presets();
+    const bool shipped = std::any_of(presets.begin(), presets.end(), [&](const Preset& preset) {
+      return preset.name == platform.cluster;
+    });
+    const std::string cluster =
+        (shipped ? "preset: " + platform.cluster : std::string("gpus_per_node: 8")) +
+        ", gpu: " + platform.gpu;
+    return load_config_text("model: {family: state, parameters: 1e9, sequence: 1}\ncluster: {" +
+                                cluster +
+                                "}\nstack: {preset: " + std::string(platform.stack->stack) +
+                                "}\ntrain: {precision: " + std::string(name(precision)) + "}\n",
+                            platform.gpu);
+  }
+
+  std::map<Key, LoadedConfig> bases_;
+};
+
+class TableReader {
+ public:
+  TableReader(std::string file, std::string description) {
+    table_.file = std::move(file);
+    table_.description = std::move(description);
+  }
+
+  PublishedTable read(const Json& rows, const Fields& defaults) {
+    std::vector<Fields> all;
+    for (const Json& row : rows) {
+      all.push_back(defaults);
+      if (row.is_object()) read_members(row, "", 0, all.back());
+      ++uses_[all.back().text("id")];
+    }
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      read_row(all[i], i, rows[i].is_object());
+    }
+    return std::move(table_);
+  }
+
+ private:
+  void read_row(Fields& row, std::size_t index, bool is_object) {
+    PublishedRow result;
+    result.id = row.text("id");
+    const std::string place =
+        table_.file.substr(table_.file.rfind('/') + 1) + "#" + std::to_string(index);
+    if (result.id.empty() || uses_[result.id] > 1) result.id = place;
+    result.model = row.text("model");
+    result.suspect = row.text("suspect");
+    if (!is_object) return skip(std::move(result), "the row is no object");
+    if (row.points.empty()) return read_step(row, std::move(result));
+    read_curve(row, place, std::move(result));
+  }
+
+  void skip(PublishedRow row, std::string reason) {
+    row.skip_reason = std::move(reason);
+    table_.rows.push_back(std::move(row));
+  }
+
+  const Config* base_of(const Platform& platform, Precision precision, std::string& problem) {
+    return problem.empty() ? bases_.find(platform, precision, problem) : nullptr;
+  }
+
+  void read_curve(const Fields& row, const std::string& place, PublishedRow result) {
+    Platform platform = published::platform_of(row, table_.description);
+    std::string problem = platform.problem;
+    if (row.lower("op") != "all_reduce") problem = "a curve of another collective than all_reduce";
+    const std::int64_t ranks = row.count_or("ranks", 0);
+    if (ranks == 0) problem = "the curve does not say how many ranks it has";
+    const Config* base = base_of(platform, Precision::kBFloat16, problem);
+    if (base == nullptr) return skip(std::move(result), problem);
+    result.config = std::make_shared<const Config>(*base);
+    result.quantity = Quantity::kCollectiveTime;
+    result.ranks = ranks;
+    for (const auto& [bytes, seconds] : row.points) {
+      if (!(bytes > 0) || !(seconds > 0)) continue;
+      PublishedRow point = result;
+      point.id = place + "@" + std::to_string(static_cast<std::int64_t>(bytes));
+      point.bytes = bytes;
+      point.measured = seconds;
+      table_.rows.push_back(std::move(point));
+    }
+  }
+
+  void read_step(Fields& row, PublishedRow result) {
+    const std::optional<Measurement> memory = published::peak_memory(row);
+    Platform platform = published::platform_of(row, table_.description);
+    std::string problem = platform.problem;
+    const ModelSpec model = problem.empty() ? published::model_of(row, problem) : ModelSpec{};
+    const Precision precision =
+        problem.empty() ? published::precision_of(row, platform, problem) : Precision::kBFloat16;
+    const Config* base = base_of(platform, precision, problem);
+    if (base == nullptr) return skip(std::move(result), problem);
+    Config config = *base;
+    config.model = model;
+    config.parallel = {};
+    config.train.precision = precision;
+    if (platform.network_bytes_per_s > 0) {
+      config.cluster.inter_node.bandwidth_bytes_per_s = platform.network_bytes_per_s;
+    }
+    published::read_layout(row, platform, config, problem);
+    if (!problem.empty()) return skip(std::move(result), problem);
+    ModelSpec counted = model;
+    counted.sequence = config.model.sequence;
+    const std::optional<Measurement> time = published::step_time(row, platform, counted, config);
+    if (!time && !memory) {
+      return skip(std::move(result),
+                  "the row has neither a step time, nor a rate that one follows "
+                  "from, nor a peak memory");
+    }
+    result.config = std::make_shared<const Config>(std::move(config));
+    result.assumed = row.assumed;
+    if (time) add(result, Quantity::kStepTime, *time);
+    if (memory) add(result, Quantity::kPeakMemory, *memory);
+  }
+
+  void add(PublishedRow row, Quantity quantity, const Measurement& measurement) {
+    row.quantity = quantity;
+    row.measured = measurement.value;
+    row.derived = measurement.derived;
+    table_.rows.push_back(std::move(row));
+  }
+
+  PublishedTable table_;
+  std::map<std::string, int> uses_;  // of an id
+  Bases bases_;
+};
+
+}  // namespace
+
+std::string_view name(Quantity quantity) {
+  switch (quantity) {
+    case Quantity::kStepTime:
+      return "step_time_s";
+    case Quantity::kPeakMemory:
+      return "peak_memory_bytes";
+    case Quantity::kCollectiveTime:
+      return "collective_time_s";
+  }
+  return "?";
+}
+
+PublishedTable read_published_text(const std::string& text, const std::string& file) {
+  const Json root = parse(text, file);
+  const Json* rows = &root;
+  std::string description;
+  Fields defaults;
+  if (root.is_object()) {
+    if (!root.contains("rows")) throw_no_table(file, "the table has no \"rows\"");
+    rows = &root["rows"];
+    if (root.contains("description") && root["description"].is_string()) {
+      description = root["description"].get<std::string>();
+    }
+    if (root.contains("defaults") && root["defaults"].is_object()) {
+      read_members(root["defaults"], "", 0, defaults);
+    }
+  }
+  if (!rows->is_array()) throw_no_table(file, "\"rows\" is no list");
+  return TableReader(file, description).read(*rows, defaults);
+}
+
+PublishedTable read_published(const std::string& path) {
+  return read_published_text(read_file(path), path);
+}
+
+}  // namespace nqd::planner

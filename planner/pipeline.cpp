@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "planner/planner.h"
+#include "planner/schedule/closed_form.h"
 #include "planner/text.h"
 
 namespace nqd::planner {
@@ -33,7 +34,25 @@ std::int64_t micro_batches_for_bubble(std::int64_t stages, double fraction,
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(needed * (1 - 1e-12))));
 }
 
+std::int64_t micro_batches_for_bubble(ScheduleSpec spec, double fraction) {
+  const std::int64_t step = spec.schedule == Schedule::kInterleaved ? spec.stages : 1;
+  const auto enough = [&](std::int64_t steps) {
+    spec.micro_batches = steps * step;
+    // 9(p−1) must not become 9(p−1)+1 because a tenth is no binary fraction.
+    return bubble_fraction(spec) <= fraction * (1 + 1e-12);
+  };
+  std::int64_t most = 1;
+  while (!enough(most)) most *= 2;
+  std::int64_t least = 1;
+  while (least < most) {
+    const std::int64_t middle = (least + most) / 2;
+    enough(middle) ? most = middle : least = middle + 1;
+  }
+  return least * step;
+}
+
 std::int64_t virtual_stages(const ParallelSpec& parallel) {
+  if (parallel.schedule == Schedule::kZbV) return 2;
   return parallel.schedule == Schedule::kInterleaved ? std::max<std::int64_t>(parallel.vpp, 1) : 1;
 }
 
@@ -42,39 +61,28 @@ std::int64_t micro_batches_of(const Config& config) {
   return replicas > 0 ? std::max<std::int64_t>(config.train.global_batch_size / replicas, 1) : 1;
 }
 
+ScheduleSpec schedule_spec(const Config& config) {
+  return {config.parallel.schedule, config.parallel.pp, micro_batches_of(config),
+          virtual_stages(config.parallel)};
+}
+
 double in_flight_micro_batches(const Config& config, std::int64_t stage) {
-  const std::int64_t m = micro_batches_of(config);
-  const std::int64_t p = config.parallel.pp;
-  if (p <= 1) return 1;
-  const std::int64_t v = virtual_stages(config.parallel);
-  switch (config.parallel.schedule) {
-    case Schedule::kGPipe:
-      return static_cast<double>(m);
-    case Schedule::k1F1B:
-    case Schedule::kZbH1:
-    case Schedule::kZbV:
-      return static_cast<double>(std::min(m, p - stage));
-    case Schedule::kZbH2:
-      return static_cast<double>(std::min(m, 2 * p - 1));
-    case Schedule::kInterleaved:
-      return static_cast<double>(std::min(m * v, 2 * (p - stage - 1) + (v - 1) * p + 1)) /
-             static_cast<double>(v);
-  }
-  return static_cast<double>(m);
+  if (config.parallel.pp <= 1) return 1;
+  const ScheduleSpec spec = schedule_spec(config);
+  return static_cast<double>(in_flight(spec, stage).total()) /
+         static_cast<double>(spec.virtual_stages);
 }
 
 PipelinePlan plan_pipeline(const Config& config) {
-  const std::int64_t m = micro_batches_of(config);
-  return {m, interleaved_bubble_fraction(config.parallel.pp, m, virtual_stages(config.parallel))};
+  return {micro_batches_of(config), bubble_fraction(schedule_spec(config))};
 }
 
 std::vector<Diagnostic> check_pipeline(const Config& config, const PipelinePlan& plan) {
   if (plan.bubble_fraction <= kBubbleLimit) return {};
   const std::int64_t p = config.parallel.pp;
-  const std::int64_t v = virtual_stages(config.parallel);
-  const std::int64_t four_p = 4 * p;
-  std::int64_t tenth = micro_batches_for_bubble(p, 0.1, v);
-  if (v > 1) tenth = (tenth + p - 1) / p * p;  // interleaving wants a multiple of p
+  ScheduleSpec spec = schedule_spec(config);
+  const std::int64_t tenth = micro_batches_for_bubble(spec, 0.1);
+  spec.micro_batches = 4 * p;
   Diagnostic warning;
   warning.code = "NQD1302";
   warning.severity = Severity::kWarning;
@@ -85,10 +93,10 @@ std::vector<Diagnostic> check_pipeline(const Config& config, const PipelinePlan&
   warning.expected = "at most " + percent(kBubbleLimit);
   warning.got = percent(plan.bubble_fraction);
   const std::int64_t sequences = config.train.micro_batch_size * config.parallel.dp;
-  warning.hint = "m >= 4p = " + std::to_string(four_p) + " micro-batches (global_batch_size " +
-                 std::to_string(four_p * sequences) + ") give " +
-                 percent(interleaved_bubble_fraction(p, four_p, v)) +
-                 "; at most 10 % needs m >= " + std::to_string(tenth);
+  warning.hint =
+      "m >= 4p = " + std::to_string(spec.micro_batches) + " micro-batches (global_batch_size " +
+      std::to_string(spec.micro_batches * sequences) + ") give " + percent(bubble_fraction(spec)) +
+      "; at most 10 % needs m >= " + std::to_string(tenth);
   return {warning};
 }
 

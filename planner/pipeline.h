@@ -1,4 +1,4 @@
-// Pipeline schedules as arithmetic: the bubble, and how many micro-batches a stage holds at once.
+// A config's pipeline: the bubble, and how many micro-batches a stage holds at once.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 
 #include "base/diagnostic.h"
 #include "planner/plan.h"
+#include "planner/schedule/schedule.h"
 #include "planner/spec.h"
 
 namespace nqd::planner {
@@ -20,16 +21,22 @@ double interleaved_bubble_fraction(std::int64_t stages, std::int64_t micro_batch
 // 9(p−1).
 std::int64_t micro_batches_for_bubble(std::int64_t stages, double fraction,
                                       std::int64_t virtual_stages = 1);
+// The same for any schedule (planner/schedule/closed_form.h); spec.micro_batches is not read. A
+// multiple of p where the schedule interleaves.
+std::int64_t micro_batches_for_bubble(ScheduleSpec spec, double fraction);
 
 // Micro-batches whose activations stage `stage` (0-based) of config holds at the peak, in units of
-// a whole stage: gpipe m; 1f1b min(m, p−stage); interleaved min(m·v, 2(p−stage−1)+(v−1)p+1)/v,
-// which on stage 0 is the 1+(p−1)/(p·v) of Narayanan et al. times p.
+// a whole stage: in_flight() of planner/schedule/closed_form.h divided by v; one that is kept for
+// its weight gradient counts in full. Interleaved, on stage 0, that is the 1+(p−1)/(p·v) of
+// Narayanan et al. times p.
 double in_flight_micro_batches(const Config& config, std::int64_t stage);
 
-// v of the schedule: vpp when it interleaves, else 1.
+// v of the schedule: vpp when it interleaves, 2 for zb-v, else 1.
 std::int64_t virtual_stages(const ParallelSpec& parallel);
 // m, at least 1 also for a config that breaks the batch rule.
 std::int64_t micro_batches_of(const Config& config);
+// What the config asks of its pipeline. Not legal when the config breaks a mesh rule.
+ScheduleSpec schedule_spec(const Config& config);
 
 PipelinePlan plan_pipeline(const Config& config);
 // NQD1302 when more than 20 % of the step is bubble, with the micro-batches that mend it.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "planner/planner.h"
+#include "tests/planner/configs.h"
 
 namespace nqd::planner {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 // dp 2 · tp 4 · pp 2 on two nodes of eight, one micro-batch a step and pipeline.
 Config legal() {
   Config config;
-  config.model = {"", "gpt", 16, 64, 8, 256, 1000, 128, true, 0};
+  config.model = gpt_model(16, 64, 8, 1000, 128);
   config.cluster.nodes = 2;
   config.cluster.gpus_per_node = 8;
   config.parallel.dp = 2;
@@ -164,10 +165,10 @@ TEST_CASE("NQD1212, NQD1213: sequence parallelism") {
         }).code == "NQD1212");
 }
 
-TEST_CASE("NQD1214: a vocabulary that tp does not divide is a note") {
+TEST_CASE("NQD1214: a vocabulary that tp does not divide is padded, and said so") {
   const Diagnostic d = only([](Config& c) { c.model.vocab = 50257; });
   CHECK(d.code == "NQD1214");
-  CHECK(d.severity == Severity::kNote);
+  CHECK(d.severity == Severity::kWarning);
   CHECK(d.message == "vocab = 50257 is padded to 50260, a multiple of tp = 4");
 }
 

@@ -45,6 +45,8 @@ bool is_executable(Collective collective, Algorithm algorithm) noexcept;
 // `ranks`.
 bool has_cost(Collective collective, Algorithm algorithm, std::size_t ranks,
               std::size_t ranks_per_node = 1) noexcept;
+// kAuto as what it means there, others as they are; nothing for a pair that is not listed.
+std::optional<Algorithm> known_algorithm(Collective collective, Algorithm algorithm) noexcept;
 
 // What `rank` of `ranks` sends in one call. `count` elements of `element_bytes` is the full vector:
 // the all_reduce/broadcast/reduce vector, the gathered all_gather output, the reduce_scatter input,
@@ -143,11 +145,6 @@ LevelTerms cost_terms(Collective collective, Algorithm algorithm, std::size_t ra
 // Time of one call where every level has the same link. 0 for one rank. Throws as steps() does.
 double time_s(Collective collective, Algorithm algorithm, std::size_t ranks, double bytes,
               const Link& link, std::size_t ranks_per_node = 1);
-
-// The size above which `large` is faster than `small`: where their lines cross, 0 when `large` is
-// faster at once, nothing when it never is.
-std::optional<double> crossover_bytes(const CostTerms& small, const CostTerms& large,
-                                      const Link& link) noexcept;
 
 // How a library puts payload on the wire, after NCCL: Simple sends it as it is; LL pairs each 4
 // bytes with a 4-byte flag; LL128 sends 120 of 128 bytes.

@@ -124,16 +124,6 @@ LevelTerms cost_terms(Collective collective, Algorithm algorithm, std::size_t ra
   return {flat_terms(collective, chosen, ranks), {}};
 }
 
-std::optional<double> crossover_bytes(const CostTerms& small, const CostTerms& large,
-                                      const Link& link) noexcept {
-  const double latency = time_s(large, 0, link) - time_s(small, 0, link);
-  const double gain = (small.sent - large.sent) * link.beta_s_per_byte +
-                      (small.reduced - large.reduced) * link.gamma_s_per_byte;
-  if (latency <= 0 && gain >= 0) return 0;
-  if (gain <= 0) return std::nullopt;
-  return latency / gain;
-}
-
 std::string_view name(Protocol protocol) {
   switch (protocol) {
     case Protocol::kSimple:

@@ -25,9 +25,6 @@ constexpr RankTraffic operator+(RankTraffic a, RankTraffic b) {
 
 std::uint64_t ceil_log2(std::size_t n) noexcept;
 
-// kAuto as what it means, others as they are; nothing for a pair that cost.h does not list.
-std::optional<Algorithm> known_algorithm(Collective collective, Algorithm algorithm) noexcept;
-
 // One pass around the ring of all chunks but `skipped`.
 RankTraffic ring_pass(const TrafficCall& call, std::size_t skipped);
 RankTraffic ring_all_reduce_traffic(const TrafficCall& call);

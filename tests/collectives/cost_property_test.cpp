@@ -188,30 +188,31 @@ TEST_CASE("lines by hand: 8 ranks, and 6, which fold onto 4") {
 }
 
 TEST_CASE("crossovers: latency decides below, bandwidth above, and they are ordered") {
-  const Link link{5e-6, 2e-11};
   const auto line = [](Algorithm algorithm) {
     return cost_terms(Collective::kAllReduce, algorithm, 64).inside;
   };
-  const auto cross = [&](Algorithm small, Algorithm large) {
-    return crossover_bytes(line(small), line(large), link);
+  const auto crossing = [&](Algorithm small, Algorithm large, const Link& link) {
+    const double latency_s = time_s(line(large), 0, link) - time_s(line(small), 0, link);
+    return latency_s / ((line(small).sent - line(large).sent) * link.beta_s_per_byte);
   };
-  const double first = *cross(Algorithm::kRecursiveDoubling, Algorithm::kHalvingDoubling);
-  const double second = *cross(Algorithm::kDoubleBinaryTree, Algorithm::kRing);
+  const Link link{5e-6, 2e-11};
+  const double first = crossing(Algorithm::kRecursiveDoubling, Algorithm::kHalvingDoubling, link);
+  const double second = crossing(Algorithm::kDoubleBinaryTree, Algorithm::kRing, link);
   CHECK(first > 0);
   CHECK(second > first);
   for (const auto& [small, large, bytes] :
        {std::tuple{Algorithm::kRecursiveDoubling, Algorithm::kHalvingDoubling, first},
         std::tuple{Algorithm::kDoubleBinaryTree, Algorithm::kRing, second}}) {
-    CHECK(time_s(line(small), bytes, link) ==
-          doctest::Approx(time_s(line(large), bytes, link)).epsilon(1e-12));
-    CHECK(time_s(line(small), bytes * 0.9, link) < time_s(line(large), bytes * 0.9, link));
-    CHECK(time_s(line(small), bytes * 1.1, link) > time_s(line(large), bytes * 1.1, link));
+    const auto time = [&](Algorithm algorithm, double size) {
+      return time_s(Collective::kAllReduce, algorithm, 64, size, link);
+    };
+    CHECK(time(small, bytes) == doctest::Approx(time(large, bytes)).epsilon(1e-12));
+    CHECK(time(small, bytes * 0.9) < time(large, bytes * 0.9));
+    CHECK(time(small, bytes * 1.1) > time(large, bytes * 1.1));
   }
-  // Dearer links move every crossing up, in proportion to their latency.
-  CHECK(*crossover_bytes(line(Algorithm::kTree), line(Algorithm::kRing), {1e-5, 2e-11}) ==
-        doctest::Approx(2 * *cross(Algorithm::kTree, Algorithm::kRing)).epsilon(1e-12));
-  CHECK(cross(Algorithm::kTree, Algorithm::kHalvingDoubling) == 0);
-  CHECK_FALSE(cross(Algorithm::kHalvingDoubling, Algorithm::kTree).has_value());
+  // Dearer messages move a crossing up in proportion.
+  CHECK(crossing(Algorithm::kTree, Algorithm::kRing, {1e-5, 2e-11}) ==
+        doctest::Approx(2 * crossing(Algorithm::kTree, Algorithm::kRing, link)).epsilon(1e-12));
 }
 
 TEST_CASE("reduction and protocol have their price") {

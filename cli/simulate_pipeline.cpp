@@ -20,6 +20,7 @@
 #include "cli/simulate.h"
 #include "planner/config/read_value.h"
 #include "planner/schedule/timeline_text.h"
+#include "reports/output.h"
 
 namespace nqd::cli {
 namespace {
@@ -158,7 +159,11 @@ void run(const Options& options) {
   const ScheduleSpec spec = spec_of(options);
   require_legal(spec);
   std::unique_ptr<AtomicFile> trace;
-  if (!options.trace.empty()) trace = std::make_unique<AtomicFile>(options.trace);
+  if (!options.trace.empty()) {
+    reports::check_output(options.trace, {options.stage_times},
+                          "give the trace a name; --json prints to standard output", "--trace");
+    trace = std::make_unique<AtomicFile>(options.trace);
+  }
   const PipelineTimes times = times_of(options, spec);
   const SimulatedPipeline result{spec, simulate_pipeline(make_schedule(spec), times),
                                  closed_form_step_seconds(spec, times)};

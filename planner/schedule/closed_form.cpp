@@ -40,6 +40,121 @@ double ratio(std::int64_t bubble, std::int64_t work) noexcept {
   return bubble <= 0 ? 0 : static_cast<double>(bubble) / static_cast<double>(work + bubble);
 }
 
+PhaseTimes sum_of(std::span<const PhaseTimes> stages) noexcept {
+  PhaseTimes sum;
+  for (const PhaseTimes& stage : stages) {
+    sum.forward += stage.forward;
+    sum.backward_input += stage.backward_input;
+    sum.backward_weight += stage.backward_weight;
+  }
+  return sum;
+}
+
+double gpipe_step(double micro_batches, std::span<const PhaseTimes> stages) noexcept {
+  double forward = 0;
+  double backward = 0;
+  for (const PhaseTimes& stage : stages) {
+    forward = std::max(forward, stage.forward);
+    backward = std::max(backward, stage.backward_input + stage.backward_weight);
+  }
+  return (micro_batches - 1) * (forward + backward) + sum_of(stages).total();
+}
+
+// How one stage of 1f1b, zb-h1 or zb-h2 runs; 1f1b puts no weight gradients off, and has none
+// apart.
+struct StageOrder {
+  std::int64_t warm_up;  // forwards before the first backward
+  std::int64_t put_off;  // weight gradients that wait for the end
+  PhaseTimes times;
+};
+
+StageOrder stage_order(const ScheduleSpec& spec, std::span<const PhaseTimes> stages,
+                       std::int64_t stage) noexcept {
+  const PhaseTimes& times = stages[static_cast<std::size_t>(stage)];
+  if (!splits_backward(spec.schedule)) {
+    return {std::min(spec.micro_batches, spec.stages - stage),
+            0,
+            {times.forward, times.backward_input + times.backward_weight, 0}};
+  }
+  const std::int64_t warm_up = zero_bubble_warm_up(spec, stage);
+  return {warm_up, zero_bubble_warm_up(spec, 0) - warm_up, times};
+}
+
+// Seconds from the start of a stage's first forward that is never early, if it waits for none of
+// its neighbours but for the round trip of the first and the last micro-batch to the last stage.
+struct StagePath {
+  double last_forward = 0;   // end of its last forward
+  double last_backward = 0;  // end of its last input gradient
+};
+
+StagePath stage_path(std::int64_t micro_batches, const StageOrder& order,
+                     double round_trip) noexcept {
+  const auto [forward, backward, weight] = order.times;
+  const auto count = [](std::int64_t number) { return static_cast<double>(number); };
+  const auto weights_before = [&](std::int64_t backwards) {
+    return count(std::max<std::int64_t>(0, backwards - order.put_off)) * weight;
+  };
+  const std::int64_t m = micro_batches;
+  const std::int64_t steady = m - order.warm_up;  // backwards before the last forward
+  const double first_wait = std::max(0.0, round_trip - count(order.warm_up - 1) * forward);
+  StagePath path;
+  path.last_forward = count(m) * forward;
+  if (steady > 0)
+    path.last_forward += first_wait + count(steady) * backward + weights_before(steady);
+  const double drain =
+      count(m - steady - 1) * backward + weights_before(m - 1) - weights_before(steady);
+  path.last_backward = path.last_forward + std::max(round_trip, drain) + backward;
+  if (steady == 0) {
+    path.last_backward =
+        std::max(path.last_backward, path.last_forward + first_wait + drain + backward);
+  }
+  return path;
+}
+
+// The longest span of a stage, over the paths through the whole of another stage or itself.
+double longest_path(const ScheduleSpec& spec, std::span<const PhaseTimes> stages) noexcept {
+  PhaseTimes sum;
+  for (std::int64_t i = 0; i < spec.stages; ++i) {
+    const PhaseTimes times = stage_order(spec, stages, i).times;
+    sum.forward += times.forward;
+    sum.backward_input += times.backward_input;
+  }
+  double longest = 0;
+  const auto finish = [&](double last_backward, const StageOrder& order, double start) {
+    const std::int64_t weights = std::min(spec.micro_batches, order.put_off + 1);
+    longest = std::max(longest, last_backward - start +
+                                    static_cast<double>(weights) * order.times.backward_weight);
+  };
+  const auto path_of = [&](const StageOrder& order, double forwards, double backwards) {
+    return stage_path(spec.micro_batches, order,
+                      sum.forward - forwards - order.times.forward + sum.backward_input -
+                          backwards - order.times.backward_input);
+  };
+  // Down: from the last forward of stage s to the last stage and back up to a stage below s.
+  double at_last_stage = 0;
+  double forwards = 0;   // of the stages before
+  double backwards = 0;  // likewise
+  for (std::int64_t i = 0; i < spec.stages; ++i) {
+    const StageOrder order = stage_order(spec, stages, i);
+    if (i > 0) finish(at_last_stage + sum.backward_input - backwards, order, forwards);
+    at_last_stage = std::max(at_last_stage, path_of(order, forwards, backwards).last_forward +
+                                                sum.forward - order.times.forward);
+    forwards += order.times.forward;
+    backwards += order.times.backward_input;
+  }
+  // Up: from the last backward of stage s to s itself and the stages before.
+  double last_backward = 0;
+  for (std::int64_t i = spec.stages; i-- > 0;) {
+    const StageOrder order = stage_order(spec, stages, i);
+    forwards -= order.times.forward;
+    backwards -= order.times.backward_input;
+    last_backward = std::max(last_backward + order.times.backward_input,
+                             forwards + path_of(order, forwards, backwards).last_backward);
+    finish(last_backward, order, forwards);
+  }
+  return longest;
+}
+
 }  // namespace
 
 double bubble_seconds(const ScheduleSpec& spec, const PhaseTimes& stage) noexcept {
@@ -70,6 +185,27 @@ double step_seconds(const ScheduleSpec& spec, const PhaseTimes& slowest,
                     const PhaseTimes& others) noexcept {
   return static_cast<double>(spec.micro_batches) * slowest.total() +
          weigh(bubble_factors(spec), others);
+}
+
+double step_seconds(const ScheduleSpec& spec, std::span<const PhaseTimes> stages) noexcept {
+  switch (spec.schedule) {
+    case Schedule::kGPipe:
+      return gpipe_step(static_cast<double>(spec.micro_batches), stages);
+    case Schedule::k1F1B:
+    case Schedule::kZbH1:
+    case Schedule::kZbH2:
+      return longest_path(spec, stages);
+    case Schedule::kInterleaved:
+    case Schedule::kZbV:
+      break;
+  }
+  const PhaseTimes slowest = *std::max_element(
+      stages.begin(), stages.end(),
+      [](const PhaseTimes& a, const PhaseTimes& b) { return a.total() < b.total(); });
+  const PhaseTimes sum = sum_of(stages);
+  return step_seconds(spec, slowest,
+                      {sum.forward - slowest.forward, sum.backward_input - slowest.backward_input,
+                       sum.backward_weight - slowest.backward_weight});
 }
 
 std::int64_t exposed_messages(const ScheduleSpec& spec) noexcept {

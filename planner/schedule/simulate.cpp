@@ -59,23 +59,14 @@ PipelineTimes equal_times(const ScheduleSpec& spec, const PhaseTimes& stage, dou
 
 double closed_form_step_seconds(const ScheduleSpec& spec, const PipelineTimes& times) {
   std::vector<PhaseTimes> stages(static_cast<std::size_t>(spec.stages));
-  PhaseTimes sum;
-  const auto add = [](PhaseTimes& to, const PhaseTimes& from, double sign) {
-    to.forward += sign * from.forward;
-    to.backward_input += sign * from.backward_input;
-    to.backward_weight += sign * from.backward_weight;
-  };
   for (std::size_t chunk = 0; chunk < times.chunks.size(); ++chunk) {
-    const std::int64_t stage = stage_of_chunk(spec, static_cast<std::int64_t>(chunk));
-    add(stages[static_cast<std::size_t>(stage)], times.chunks[chunk], 1);
-    add(sum, times.chunks[chunk], 1);
+    const std::int64_t index = stage_of_chunk(spec, static_cast<std::int64_t>(chunk));
+    PhaseTimes& stage = stages[static_cast<std::size_t>(index)];
+    stage.forward += times.chunks[chunk].forward;
+    stage.backward_input += times.chunks[chunk].backward_input;
+    stage.backward_weight += times.chunks[chunk].backward_weight;
   }
-  const PhaseTimes slowest = *std::max_element(
-      stages.begin(), stages.end(),
-      [](const PhaseTimes& a, const PhaseTimes& b) { return a.total() < b.total(); });
-  add(sum, slowest, -1);
-  return step_seconds(spec, slowest, sum) +
-         static_cast<double>(exposed_messages(spec)) * times.message_s;
+  return step_seconds(spec, stages) + static_cast<double>(exposed_messages(spec)) * times.message_s;
 }
 
 double PipelineTimeline::stage_bubble_fraction(std::size_t stage) const {

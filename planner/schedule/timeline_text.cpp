@@ -25,19 +25,11 @@ std::string label(const ScheduleSpec& spec, const Action& action) {
 // One action drawn over `columns`.
 std::string cell(const ScheduleSpec& spec, const Action& action, std::size_t columns) {
   const std::string text = label(spec, action);
-  const bool shown = text.size() < columns;
-  const std::size_t fill = shown ? columns - text.size() : columns;
-  const std::string number = shown ? text : "";
-  switch (action.kind) {
-    case ActionKind::kForward:
-      return number + std::string(fill, '>');
-    case ActionKind::kBackward:
-    case ActionKind::kBackwardInput:
-      return std::string(fill, '<') + number;
-    case ActionKind::kBackwardWeight:
-      return number + std::string(fill, 'w');
-  }
-  return std::string(columns, '?');
+  const char mark = action.kind == ActionKind::kForward          ? '>'
+                    : action.kind == ActionKind::kBackwardWeight ? 'w'
+                                                                 : '<';
+  const std::string number = text.size() < columns ? text : "";
+  return number + std::string(columns - number.size(), mark);
 }
 
 struct Scale {
@@ -99,12 +91,12 @@ std::string render_timeline(const ScheduleSpec& spec, const PipelineTimeline& ti
     text += "stage " + padded(std::to_string(stage), digits) + " |" +
             row(spec, timeline.stages[stage], scale) + "|\n";
   }
-  text +=
-      splits_backward(spec.schedule)
-          ? "3> forward of micro-batch 3, <3 its input gradient, 3w its weight gradient, . waits"
-          : "3> forward of micro-batch 3, <3 its backward, . waits";
-  if (spec.virtual_stages > 1) text += "; a, b, ... the chunks of the stage";
+  text += splits_backward(spec.schedule)
+              ? "3> forward of micro-batch 3, 3< input gradient, 3w weight gradient, . waits"
+              : "3> forward of micro-batch 3, 3< its backward, . waits";
   text += '\n';
+  if (spec.virtual_stages > 1)
+    text += "a letter after the number: the chunk of the stage, a first\n";
   if (scale.full_columns > static_cast<double>(asked - frame)) {
     char advice[120];
     std::snprintf(advice, sizeof(advice), "(a width of %.0f shows every number)\n",
@@ -121,24 +113,22 @@ std::string render_pipeline_summary(const ScheduleSpec& spec, const PipelineTime
   text += "bubble  " + percent(timeline.bubble_fraction) + " simulated, " +
           percent(timeline.idle_share(closed_form_step_s)) + " in closed form\n";
   if (timeline.makespan_s > timeline.step_s) {
-    text +=
-        "        the next step starts on stage 0 before this one ends: with a barrier between "
-        "steps a step takes " +
-        format_seconds(timeline.makespan_s) + "\n";
+    text += "        " + format_seconds(timeline.makespan_s) +
+            " a step where every stage waits for the others between steps\n";
   }
   const bool split = splits_backward(spec.schedule);
-  text += "\nstage   busy        bubble    peak in flight (" +
-          std::string(spec.virtual_stages > 1 ? "chunks" : "micro-batches") + ")" +
-          (split ? ", of them for weight gradients" : "") + "\n";
+  text += "\npeak of activations in flight, in ";
+  text += spec.virtual_stages > 1
+              ? "chunks (1/" + std::to_string(spec.virtual_stages) + " stage, one micro-batch)\n"
+              : "micro-batches\n";
+  text += "stage        busy    bubble    peak";
+  text += split ? "  for weights only\n" : "\n";
   for (std::size_t stage = 0; stage < timeline.stages.size(); ++stage) {
     const StageTimeline& line = timeline.stages[stage];
-    char numbers[160];
-    std::snprintf(numbers, sizeof(numbers), "%5zu   %-10s  %7s   %14lld", stage,
-                  format_seconds(line.busy_s).c_str(),
-                  percent(timeline.stage_bubble_fraction(stage)).c_str(),
-                  static_cast<long long>(line.peak.total()));
-    text += numbers;
-    if (split) text += ", " + std::to_string(line.peak.weight_only);
+    text += padded(std::to_string(stage), 5) + padded(format_seconds(line.busy_s), 12) +
+            padded(percent(timeline.stage_bubble_fraction(stage)), 10) +
+            padded(std::to_string(line.peak.total()), 8);
+    if (split) text += padded(std::to_string(line.peak.weight_only), 18);
     text += '\n';
   }
   return text;

@@ -8,7 +8,7 @@
 namespace nqd::planner {
 
 // The timeline alone, each row at most `width` columns (at least 40 are used): `3>>` is the forward
-// of micro-batch 3, `<<3` its backward (or input gradient), `3ww` its weight gradient, `.` waiting.
+// of micro-batch 3, `3<<` its backward (or input gradient), `3ww` its weight gradient, `.` waiting.
 // With several chunks a stage a letter after the number names the chunk of the stage: `3b>`.
 // Actions too short for their number are drawn without, and a last line names the width that shows
 // all.

@@ -153,13 +153,44 @@ TEST_CASE("unequal stages: times are causal, and no step is shorter than its bus
   });
 }
 
-TEST_CASE("one slow stage at the end of 1f1b: m·max and the others once") {
+TEST_CASE("the step of unequal stages is never more than the simulation") {
+  std::mt19937 random(11);
+  for_every_spec([&](const ScheduleSpec& spec) {
+    if (spec.virtual_stages > 1) return;
+    PipelineTimes wild;
+    PipelineTimes near;
+    for (std::int64_t stage = 0; stage < spec.stages; ++stage) {
+      wild.chunks.push_back({static_cast<double>(1 + random() % 9),
+                             static_cast<double>(1 + random() % 9),
+                             static_cast<double>(random() % 9)});
+      const auto layers = static_cast<double>(16 + random() % 5);
+      near.chunks.push_back({3 * layers, 4 * layers, 2 * layers});
+    }
+    const PipelineSchedule schedule = make_schedule(spec);
+    const double step = simulate_pipeline(schedule, wild).step_s;
+    CHECK(step_seconds(spec, wild.chunks) <= step);
+    if (spec.schedule == Schedule::kGPipe) CHECK(step_seconds(spec, wild.chunks) == step);
+    if (spec.micro_batches < 2 * spec.stages - 1) return;
+    const double near_step = simulate_pipeline(schedule, near).step_s;
+    CHECK(step_seconds(spec, near.chunks) <= near_step);
+    const double at_least = splits_backward(spec.schedule) ? 0.99 : 1;
+    CHECK(step_seconds(spec, near.chunks) >= at_least * near_step);
+  });
+}
+
+TEST_CASE("one slow stage") {
   const ScheduleSpec spec{Schedule::k1F1B, 4, 8, 1};
-  PipelineTimes times{std::vector<PhaseTimes>(4, {1, 1, 1}), 0};
-  times.chunks[3] = {2, 2, 2};
-  const double step = simulate_pipeline(make_schedule(spec), times).step_s;
-  CHECK(step == 8 * 6 + 3 * 3);
-  CHECK(closed_form_step_seconds(spec, times) == step);
+  // The later it is, the less of the others' time it hides: 8·6 and what is left of 3·3.
+  const double steps[] = {51, 53, 55, 57};
+  for (std::size_t slow = 0; slow < 4; ++slow) {
+    PipelineTimes times{std::vector<PhaseTimes>(4, {1, 1, 1}), 0};
+    times.chunks[slow] = {2, 2, 2};
+    CHECK(simulate_pipeline(make_schedule(spec), times).step_s == steps[slow]);
+    CHECK(closed_form_step_seconds(spec, times) == steps[slow]);
+  }
+  CHECK(step_seconds(spec, {2, 2, 2}, {3, 3, 3}) == 57);
+  const ScheduleSpec halves{Schedule::kInterleaved, 4, 8, 2};
+  CHECK(step_seconds(halves, {2, 2, 2}, {3, 3, 3}) == 48 + 4.5);
 }
 
 }  // namespace

@@ -80,8 +80,8 @@ StageOrder stage_order(const ScheduleSpec& spec, std::span<const PhaseTimes> sta
   return {warm_up, zero_bubble_warm_up(spec, 0) - warm_up, times};
 }
 
-// Seconds from the start of a stage's first forward that is never early, if it waits for none of
-// its neighbours but for the round trip of the first and the last micro-batch to the last stage.
+// Seconds since a stage's first forward began, if all that it ever waits for is the last stage's
+// answer to its first and to its last micro-batch.
 struct StagePath {
   double last_forward = 0;   // end of its last forward
   double last_backward = 0;  // end of its last input gradient
@@ -99,8 +99,9 @@ StagePath stage_path(std::int64_t micro_batches, const StageOrder& order,
   const double first_wait = std::max(0.0, round_trip - count(order.warm_up - 1) * forward);
   StagePath path;
   path.last_forward = count(m) * forward;
-  if (steady > 0)
+  if (steady > 0) {
     path.last_forward += first_wait + count(steady) * backward + weights_before(steady);
+  }
   const double drain =
       count(m - steady - 1) * backward + weights_before(m - 1) - weights_before(steady);
   path.last_backward = path.last_forward + std::max(round_trip, drain) + backward;
@@ -111,7 +112,8 @@ StagePath stage_path(std::int64_t micro_batches, const StageOrder& order,
   return path;
 }
 
-// The longest span of a stage, over the paths through the whole of another stage or itself.
+// The longest time that a stage needs from its first to its last action, over all paths: down to
+// some stage s, through s as stage_path has it, and from its last forward or backward to the end.
 double longest_path(const ScheduleSpec& spec, std::span<const PhaseTimes> stages) noexcept {
   PhaseTimes sum;
   for (std::int64_t i = 0; i < spec.stages; ++i) {

@@ -82,4 +82,66 @@ CallTime call_time(const ClusterSpec& cluster, const Group& group, Collective co
   return time;
 }
 
+Placement place(const ClusterSpec& cluster, std::int64_t size, std::int64_t stride) {
+  const std::int64_t domain =
+      cluster.nvlink_domain > 0 ? cluster.nvlink_domain : cluster.gpus_per_node;
+  if ((size - 1) * stride < domain) return {size, std::max<std::int64_t>(size, 1)};
+  return {size, std::clamp<std::int64_t>(domain / stride, 1, size)};
+}
+
+namespace {
+
+// Bus bandwidth of `ranks` inside a domain.
+double scale_up_bandwidth(const ClusterSpec& cluster, std::int64_t ranks) {
+  const std::vector<double>& list = cluster.fabric.scale_up_bandwidths;
+  if (list.empty()) return cluster.fabric.scale_up_share * cluster.intra_node.bandwidth_bytes_per_s;
+  const auto index = static_cast<std::size_t>(std::max<std::int64_t>(ranks, 2) - 2);
+  return list[std::min(index, list.size() - 1)];
+}
+
+double scale_up_latency(const ClusterSpec& cluster, std::int64_t ranks) {
+  const std::vector<double>& list = cluster.fabric.scale_up_latencies;
+  if (list.empty()) return 2 * static_cast<double>(ranks - 1) * cluster.intra_node.alpha_s;
+  const auto index = static_cast<std::size_t>(std::max<std::int64_t>(ranks, 2) - 2);
+  return list[std::min(index, list.size() - 1)];
+}
+
+}  // namespace
+
+LinearCost all_reduce_cost(const ClusterSpec& cluster, const Placement& group,
+                           double network_share) {
+  if (group.size <= 1) return {};
+  const auto n = static_cast<double>(group.size);
+  const double factor = 2 * (n - 1) / n;
+  double latency = scale_up_latency(cluster, group.together);
+  double rate = scale_up_bandwidth(cluster, std::min<std::int64_t>(group.together, group.size));
+  if (group.together <= 1) latency = 0;
+  if (!group.inside()) {
+    // One ring enters and leaves a domain through the adapters of all its members there.
+    const double adapters = static_cast<double>(group.together) * network_share *
+                            cluster.inter_node.bandwidth_bytes_per_s / cluster.oversubscription;
+    rate = group.together > 1 ? std::min(rate, adapters) : adapters;
+    latency += 2 * (n / static_cast<double>(group.together) - 1) * cluster.fabric.network_latency_s;
+  }
+  return {latency, factor / rate};
+}
+
+LinearCost all_gather_cost(const ClusterSpec& cluster, const Placement& group,
+                           double network_share) {
+  const LinearCost both = all_reduce_cost(cluster, group, network_share);
+  return {both.latency_s / 2, both.s_per_byte / 2};
+}
+
+LinearCost all_to_all_cost(const ClusterSpec& cluster, const Placement& group,
+                           double network_share) {
+  if (group.size <= 1) return {};
+  const auto n = static_cast<double>(group.size);
+  const auto near = static_cast<double>(group.together);
+  const double inside = (near - 1) / n / scale_up_bandwidth(cluster, group.together);
+  if (group.inside()) return {scale_up_latency(cluster, group.together) / 2, inside};
+  const double outside = (n - near) / n * cluster.oversubscription /
+                         (network_share * cluster.inter_node.bandwidth_bytes_per_s);
+  return {cluster.fabric.network_latency_s, std::max(inside, outside)};
+}
+
 }  // namespace nqd::planner

@@ -45,4 +45,29 @@ struct CallTime {
 CallTime call_time(const ClusterSpec& cluster, const Group& group,
                    collectives::Collective collective, double bytes);
 
+// A group on the scale-up domains of the cluster.
+struct Placement {
+  std::int64_t size = 1;
+  std::int64_t together = 1;  // ranks of one scale-up domain
+  bool inside() const { return together >= size; }
+};
+Placement place(const ClusterSpec& cluster, std::int64_t size, std::int64_t stride);
+
+// latency_s + s_per_byte · bytes.
+struct LinearCost {
+  double latency_s = 0;
+  double s_per_byte = 0;
+  double seconds(double bytes) const { return latency_s + s_per_byte * bytes; }
+};
+
+// Costs of devices, in bytes of the payload that every rank holds (all_reduce), that it ends with
+// (all_gather; reduce_scatter is its mirror) or that it sends (all_to_all, itself included).
+// `network_share` is what the exchange reaches of the adapters' rate.
+LinearCost all_reduce_cost(const ClusterSpec& cluster, const Placement& group,
+                           double network_share);
+LinearCost all_gather_cost(const ClusterSpec& cluster, const Placement& group,
+                           double network_share);
+LinearCost all_to_all_cost(const ClusterSpec& cluster, const Placement& group,
+                           double network_share);
+
 }  // namespace nqd::planner

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "planner/config/block_list.h"
 #include "planner/config/source.h"
 #include "planner/config/suggest.h"
 
@@ -19,11 +20,12 @@ std::string quoted(const std::string& text) {
   return "\"" + printable(text, text.size() * 2 + 1) + "\"";
 }
 
-std::string list_text(const std::vector<std::int64_t>& values) {
+template <typename T>
+std::string list_text(const std::vector<T>& values) {
   std::string text = "[";
-  for (const std::int64_t value : values) {
+  for (const T value : values) {
     if (text.size() > 1) text += ", ";
-    text += std::to_string(value);
+    text += number_text(static_cast<double>(value));
   }
   return text + "]";
 }
@@ -38,8 +40,11 @@ std::string text_of(const T& value) {
     return number_text(value);
   } else if constexpr (std::is_same_v<T, std::optional<std::int64_t>>) {
     return value ? std::to_string(*value) : std::string();
-  } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
+  } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>> ||
+                       std::is_same_v<T, std::vector<double>>) {
     return list_text(value);
+  } else if constexpr (std::is_same_v<T, std::vector<CustomBlock>>) {
+    return block_list_text(value);
   } else {
     return std::string(name(value));
   }
@@ -71,6 +76,10 @@ std::string kind_text(const Field& field) {
       return "one of " + joined({field.choices.begin(), field.choices.end()});
     case Kind::kIntegers:
       return "a list of integers, each";
+    case Kind::kNumbers:
+      return "a list of numbers, each";
+    case Kind::kBlocks:
+      return "a list of blocks such as {name: conv, count: 16, parameters: 36928}";
     case Kind::kBytes:
       return "a size such as 25 MB or 64 MiB";
     case Kind::kBytesPerSecond:
@@ -152,8 +161,8 @@ std::string default_text(const Field& field) {
 }
 
 std::string expectation(const Field& field) {
-  const bool ranged =
-      field.kind == Kind::kInteger || field.kind == Kind::kNumber || field.kind == Kind::kIntegers;
+  const bool ranged = field.kind == Kind::kInteger || field.kind == Kind::kNumber ||
+                      field.kind == Kind::kIntegers || field.kind == Kind::kNumbers;
   return kind_text(field) + (ranged ? range_text(field.range) : "");
 }
 

@@ -22,9 +22,10 @@ struct Draft {
   std::string calibration;  // path as given
 };
 
-using Slot = std::variant<std::int64_t*, double*, bool*, std::string*, std::optional<std::int64_t>*,
-                          std::vector<std::int64_t>*, Engine*, Precision*, Recompute*, Schedule*,
-                          Attention*, Norm*, Positions*, MeshOrder*, OptimizerKind*, Runtime*>;
+using Slot =
+    std::variant<std::int64_t*, double*, bool*, std::string*, std::optional<std::int64_t>*,
+                 std::vector<std::int64_t>*, std::vector<double>*, std::vector<CustomBlock>*, Engine*, Precision*, Recompute*,
+                 Schedule*, Attention*, Norm*, Positions*, MeshOrder*, OptimizerKind*, Runtime*>;
 
 enum class Kind : std::uint8_t {
   kInteger,
@@ -33,6 +34,8 @@ enum class Kind : std::uint8_t {
   kText,
   kChoice,          // one of `choices`
   kIntegers,        // a list of integers
+  kNumbers,         // a list of numbers
+  kBlocks,          // a list of CustomBlock, each a mapping (planner/config/block_list.h)
   kBytes,           // a number of bytes, or text such as "80 GB"
   kBytesPerSecond,  // a number, or "450 GB/s", "400 Gb/s"
   kFlops,           // a number of FLOP/s, or "989 TFLOP/s"
@@ -81,7 +84,8 @@ const Section* find_section(std::string_view path);
 std::string_view leaf_of(std::string_view path);
 std::string_view parent_of(std::string_view path);
 
-using Value = std::variant<std::int64_t, double, bool, std::string, std::vector<std::int64_t>>;
+using Value = std::variant<std::int64_t, double, bool, std::string, std::vector<std::int64_t>,
+                           std::vector<double>, std::vector<CustomBlock>>;
 // Stores a value of the field's kind; a choice is stored by its name.
 void store(const Field& field, Draft& draft, const Value& value);
 // The stored value as YAML prints it; text is quoted where YAML would read something else.

@@ -11,6 +11,7 @@ namespace nqd::planner {
 
 std::span<const Field> model_fields();
 std::span<const Field> cluster_fields();
+std::span<const Field> device_fields();  // sections cluster.device and cluster.fabric
 std::span<const Field> parallel_fields();
 std::span<const Field> train_fields();
 std::span<const Field> stack_fields();

@@ -15,6 +15,9 @@ constexpr std::array kSections = {
     Section{"cluster.intra_node", "One device's link to the others of its node, one direction."},
     Section{"cluster.inter_node",
             "One device's share of the network between nodes, one direction."},
+    Section{"cluster.device",
+            "What one device reaches of its data sheet: the time model's constants."},
+    Section{"cluster.fabric", "What communication between devices reaches."},
     Section{"parallel", "The mesh and the engine."},
     Section{"train", "The training job."},
     Section{"train.optimizer", "AdamW with decoupled weight decay, warm-up and cosine decay."},
@@ -32,8 +35,8 @@ constexpr std::array kData = {
 std::vector<Field> all_fields() {
   std::vector<Field> all;
   for (const std::span<const Field> part :
-       {model_fields(), cluster_fields(), parallel_fields(), train_fields(), stack_fields(),
-        std::span<const Field>(kData)}) {
+       {model_fields(), cluster_fields(), device_fields(), parallel_fields(), train_fields(),
+        stack_fields(), std::span<const Field>(kData)}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;

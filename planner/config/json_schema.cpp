@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "planner/config/block_list.h"
 #include "planner/config/config.h"
 #include "planner/config/field.h"
 #include "planner/config/presets.h"
@@ -56,6 +57,8 @@ std::string_view json_type(Kind kind) {
     case Kind::kChoice:
       return "\"string\"";
     case Kind::kIntegers:
+    case Kind::kNumbers:
+    case Kind::kBlocks:
       return "\"array\"";
     default:
       return "[\"number\", \"string\"]";
@@ -86,14 +89,17 @@ void add_range(Object& object, const Range& range) {
   }
 }
 
+std::span<const Preset> presets_of(std::string_view path) {
+  if (path == "model.preset") return model_presets();
+  if (path == "cluster.preset") return cluster_presets();
+  if (path == "cluster.gpu") return gpu_presets();
+  if (path == "stack.preset") return stack_presets();
+  return {};
+}
+
 std::vector<std::string_view> choices_of(const Field& field) {
   std::vector<std::string_view> names(field.choices.begin(), field.choices.end());
-  const bool model = field.path == "model.preset";
-  if (model || field.path == "cluster.preset") {
-    for (const Preset& preset : model ? model_presets() : cluster_presets()) {
-      names.push_back(preset.name);
-    }
-  }
+  for (const Preset& preset : presets_of(field.path)) names.push_back(preset.name);
   return names;
 }
 
@@ -110,17 +116,36 @@ std::string description(const Field& field) {
   return text;
 }
 
+std::string field_schema(const Field& field, int indent);
+
+// One block of model.blocks.
+std::string block_schema(int indent) {
+  Object properties(indent + 1);
+  for (const Field& field : block_fields()) {
+    properties.add(leaf_of(field.path), field_schema(field, indent + 2));
+  }
+  Object object(indent);
+  object.add("type", "\"object\"");
+  object.add("additionalProperties", "false");
+  object.add("required", "[\"name\", \"parameters\"]");
+  object.add("properties", properties.text());
+  return object.text();
+}
+
 std::string field_schema(const Field& field, int indent) {
   Object object(indent);
   object.add("description", json_string(description(field)));
   object.add("type", std::string(json_type(field.kind)));
   const std::vector<std::string_view> choices = choices_of(field);
   if (!choices.empty()) object.add("enum", json_list(choices));
-  if (field.kind == Kind::kIntegers) {
+  if (field.kind == Kind::kIntegers || field.kind == Kind::kNumbers) {
     Object items(indent + 1);
-    items.add("type", "\"integer\"");
+    items.add("type", std::string(field.kind == Kind::kIntegers ? "\"integer\"" : "\"number\""));
     add_range(items, field.range);
     object.add("items", items.text());
+  } else if (field.kind == Kind::kBlocks) {
+    object.add("minItems", "1");
+    object.add("items", block_schema(indent + 1));
   } else {
     add_range(object, field.range);
   }

@@ -21,8 +21,8 @@ namespace {
 
 constexpr std::size_t kMaxDiagnostics = 50;
 
-// One load: layers of assignments, the last of which wins: preset, calibration key, file,
-// --cluster, --set.
+// One load: layers of assignments, the last of which wins: preset (a device's before its
+// machine's), calibration key, file, --cluster, --set.
 class Loader {
  public:
   Loader(Source file, const LoadOptions& options)
@@ -64,7 +64,8 @@ class Loader {
     remember_places(reader);
 
     apply_preset("model", model_presets());
-    apply_preset("cluster", cluster_presets());
+    apply_machine();
+    apply_preset("stack", stack_presets());
     if (options_.cluster_file.empty()) apply_calibration_key();
     apply(reader.assignments());
     if (!options_.cluster_file.empty()) apply_calibration(options_.cluster_file, nullptr);
@@ -117,22 +118,44 @@ class Loader {
 
   void apply_preset(const std::string& section, std::span<const Preset> presets) {
     const Assignment* asked = last_given(section + ".preset");
-    if (asked == nullptr) return;
-    const std::string& name = asked->value.text;
+    if (asked != nullptr) apply(read_preset(*asked, section, presets));
+  }
+
+  // The device that the config names, else that of its machine.
+  void apply_machine() {
+    std::vector<Assignment> machine;
+    if (const Assignment* asked = last_given("cluster.preset")) {
+      machine = read_preset(*asked, "cluster", cluster_presets());
+    }
+    const Assignment* device = last_given("cluster.gpu");
+    if (device == nullptr) {
+      const auto own = std::find_if(
+          machine.begin(), machine.end(),
+          [](const Assignment& assignment) { return assignment.field->path == "cluster.gpu"; });
+      if (own != machine.end()) device = &*own;
+    }
+    if (device != nullptr) apply(read_preset(*device, "cluster", gpu_presets()));
+    apply(machine);
+  }
+
+  // The keys of the preset that `asked` names, under `section`; none when there is no such preset.
+  std::vector<Assignment> read_preset(const Assignment& asked, const std::string& section,
+                                      std::span<const Preset> presets) {
+    const std::string& name = asked.value.text;
     const auto found = std::find_if(presets.begin(), presets.end(),
                                     [&](const Preset& preset) { return preset.name == name; });
     if (found == presets.end()) {
-      report_unknown_preset(*asked, section, presets);
-      return;
+      report_unknown_preset(asked, section, presets);
+      return {};
     }
     const std::string label = "preset " + name;
     const Source& source = extra_sources_.emplace_back(label, std::string(found->text));
     const std::optional<YamlNode> root = parse_yaml(source, findings().diagnostics);
-    if (!root) return;
+    if (!root) return {};
     AssignmentReader reader(source, findings());
     reader.read(*root, section);
     for (Assignment& assignment : reader.assignments()) assignment.origin = label;
-    apply(reader.assignments());
+    return std::move(reader.assignments());
   }
 
   void report_unknown_preset(const Assignment& asked, const std::string& section,
@@ -140,9 +163,10 @@ class Loader {
     std::vector<std::string_view> names;
     for (const Preset& preset : presets) names.push_back(preset.name);
     const std::string shown = printable(asked.value.text);
-    Diagnostic diagnostic =
-        asked.source->error("NQD1012", asked.value.place, section + ".preset",
-                            "there is no " + section + " preset \"" + shown + "\"");
+    const std::string path(asked.field->path);
+    const std::string kind = path == "cluster.gpu" ? "device" : section;
+    Diagnostic diagnostic = asked.source->error(
+        "NQD1012", asked.value.place, path, "there is no " + kind + " preset \"" + shown + "\"");
     diagnostic.expected = "one of " + joined(names);
     if (const std::optional<std::string> meant = closest(asked.value.text, names)) {
       diagnostic.hint = "did you mean " + *meant + "?";

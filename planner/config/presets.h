@@ -14,5 +14,7 @@ struct Preset {
 
 std::span<const Preset> model_presets();
 std::span<const Preset> cluster_presets();
+std::span<const Preset> gpu_presets();    // keys of section cluster: one device
+std::span<const Preset> stack_presets();  // keys of section stack
 
 }  // namespace nqd::planner

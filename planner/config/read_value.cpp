@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "planner/config/block_list.h"
 #include "planner/config/suggest.h"
 
 namespace nqd::planner {
@@ -46,7 +47,11 @@ class ValueReader {
       case Kind::kChoice:
         return read_choice(node);
       case Kind::kIntegers:
-        return read_integers(node);
+        return read_list(node, [this](const YamlNode& item) { return read_integer(item); });
+      case Kind::kNumbers:
+        return read_list(node, [this](const YamlNode& item) { return read_number(item); });
+      case Kind::kBlocks:
+        return widen(read_block_list(node, source_, problem_));
       default:
         return read_quantity(node);
     }
@@ -172,14 +177,15 @@ class ValueReader {
     return std::nullopt;
   }
 
-  std::optional<Value> read_integers(const YamlNode& node) {
+  template <typename ReadItem>
+  std::optional<Value> read_list(const YamlNode& node, ReadItem read_item) {
     if (node.kind != YamlNode::Kind::kSequence) {
       fail_type(node);
       return std::nullopt;
     }
-    std::vector<std::int64_t> values;
+    std::vector<typename std::invoke_result_t<ReadItem, const YamlNode&>::value_type> values;
     for (const YamlNode& item : node.items) {
-      const std::optional<std::int64_t> value = read_integer(item);
+      const auto value = read_item(item);
       if (!value) return std::nullopt;
       values.push_back(*value);
     }

@@ -63,6 +63,10 @@ std::string config_reference_markdown() {
   for (const Preset& preset : model_presets()) text += preset_line(preset);
   text += "\n### Cluster presets\n\n";
   for (const Preset& preset : cluster_presets()) text += preset_line(preset);
+  text += "\n### Device presets\n\n";
+  for (const Preset& preset : gpu_presets()) text += preset_line(preset);
+  text += "\n### Stack presets\n\n";
+  for (const Preset& preset : stack_presets()) text += preset_line(preset);
   return text;
 }
 

@@ -1,0 +1,276 @@
+#include "planner/estimate/time/block_time.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "planner/fabric.h"
+#include "planner/models/dimensions.h"
+#include "planner/stages.h"
+
+namespace nqd::planner {
+namespace {
+
+// Kernels of a layer: norms, bias and dropout with the residual sum, activation, reshapes.
+constexpr double kForwardKernels = 8;
+constexpr double kBackwardKernels = 12;
+
+// Score bytes of softmax and dropout of one pass, a score element in 16 bits with a byte of mask:
+// read, written, read by dropout with its mask. Unfused softmax also scales, masks and converts.
+constexpr double kFusedForwardBytes = 9;
+constexpr double kFusedBackwardBytes = 11;
+constexpr double kUnfusedForwardBytes = 27;
+constexpr double kUnfusedBackwardBytes = 25;
+
+}  // namespace
+
+void PassTime::add(const PassTime& other, double times) {
+  device_s += times * other.device_s;
+  host_s += times * other.host_s;
+  tensor_s += times * other.tensor_s;
+  context_s += times * other.context_s;
+  expert_s += times * other.expert_s;
+  tensor_busy_s += times * other.tensor_busy_s;
+  context_busy_s += times * other.context_busy_s;
+  expert_busy_s += times * other.expert_busy_s;
+}
+
+void BlockTime::add(const BlockTime& other, double times) {
+  forward.add(other.forward, times);
+  backward.add(other.backward, times);
+  weight_s += times * other.weight_s;
+  parameters += times * other.parameters;
+  expert_parameters += times * other.expert_parameters;
+}
+
+// Device seconds of a block by what makes them.
+struct BlockPricer::Work {
+  double products_s = 0;
+  double input_products_s = 0;
+  double weight_products_s = 0;
+  double attention_forward_s = 0;
+  double attention_backward_s = 0;
+  double pointwise_forward_s = 0;
+  double pointwise_backward_s = 0;
+  double host_forward_s = 0;
+  double host_backward_s = 0;
+};
+
+BlockPricer::BlockPricer(const Config& config, const ModelShape& shape)
+    : config_(config), shape_(shape) {
+  const ClusterSpec& cluster = config.cluster;
+  const GpuConstants& device = cluster.device;
+  gemm_rate_ = cluster.gemm_flops > 0 ? cluster.gemm_flops : device.gemm_share * cluster.peak_flops;
+  batched_rate_ = device.batched_gemm_share * cluster.peak_flops;
+  flash_rate_ = device.flash_share * config.stack.attention_share * cluster.peak_flops;
+  memory_rate_ = device.memory_share * cluster.memory_bandwidth_bytes_per_s;
+  element_bytes_ = static_cast<double>(weight_bytes(config.train));
+  kv_heads_ = is_transformer(config.model) ? dimensions_of(config.model).kv_heads : 0;
+}
+
+// rows × k · k × n. A tile of the result adds gemm_fill steps to the k that it sums over.
+double BlockPricer::product_s(double rows, double k, double n, double rate) const {
+  const GpuConstants& device = config_.cluster.device;
+  const double bytes = element_bytes_ * (rows * k + k * n + rows * n);
+  return std::max(2 * rows * (k + device.gemm_fill) * n / rate, bytes / memory_rate_) +
+         device.gemm_fixed_s;
+}
+
+// Dimensions that are no multiple of 8 keep 16-bit products off the matrix units. A split
+// vocabulary is padded by whoever splits it.
+double BlockPricer::product_rate(const BlockKey& key, double k, double n, bool fp8) const {
+  const bool aligned = key.tp > 1 || (std::fmod(k, 8) == 0 && std::fmod(n, 8) == 0);
+  if (!aligned) return gemm_rate_ * config_.cluster.device.unaligned_share;
+  return fp8 ? gemm_rate_ * config_.cluster.device.fp8_speedup : gemm_rate_;
+}
+
+void BlockPricer::add_products(const BlockKey& key, const BlockShape& block, bool layer,
+                               Work& work) const {
+  const bool fp8 = config_.train.precision == Precision::kFp8 && layer;
+  const auto tp = static_cast<double>(key.tp);
+  const double own_expert_tp = static_cast<double>(expert_tp(key));
+  for (const MatmulShape& matmul : block.matmuls) {
+    double rows = matmul.rows * key.micro_batch_size / key.cp;
+    double k = matmul.k;
+    double n = matmul.n;
+    double count = matmul.count;
+    if (matmul.split == Split::kTensor) (matmul.split_k ? k : n) /= tp;
+    if (matmul.split == Split::kSequence && key.sequence_parallel) rows /= tp;
+    if (matmul.split == Split::kExpert) {
+      // Balanced routing: a rank gets as many copies as it brings, spread over its experts.
+      const double experts = matmul.groups / key.ep;
+      rows *= own_expert_tp / tp / experts;
+      count *= experts;
+      (matmul.split_k ? k : n) /= own_expert_tp;
+    }
+    const double rate = product_rate(key, k, n, fp8);
+    work.products_s += count * product_s(rows, k, n, rate);
+    work.input_products_s += count * product_s(rows, n, k, rate);
+    work.weight_products_s += count * product_s(k, rows, n, rate);
+    if (!fp8) continue;
+    const double quantise = config_.stack.quantise_bytes * rows * k * count / memory_rate_;
+    work.pointwise_forward_s += quantise;
+    work.pointwise_backward_s += quantise;
+  }
+}
+
+// Scores that are written: two batched products forward and four backward, softmax and dropout
+// between them. Megatron's fused softmax runs only for whole multiples of its batch of rows.
+void BlockPricer::add_scores(double batched, double rows, const AttentionShape& attention,
+                             Work& work) const {
+  const StackSpec& stack = config_.stack;
+  const double width = (attention.qk_dim + attention.v_dim) / 2;
+  const double flops = 2 * rows * attention.rows * width;
+  const double bytes = element_bytes_ * ((rows + attention.rows) * width + rows * attention.rows);
+  const double product = batched * std::max(flops / batched_rate_, bytes / memory_rate_);
+  const bool fused = stack.softmax_batch_multiple <= 1 ||
+                     std::fmod(batched, static_cast<double>(stack.softmax_batch_multiple)) == 0;
+  const double scores = batched * rows * attention.rows / memory_rate_;
+  work.attention_forward_s +=
+      2 * product + scores * (fused ? kFusedForwardBytes : kUnfusedForwardBytes);
+  work.attention_backward_s +=
+      4 * product + scores * (fused ? kFusedBackwardBytes : kUnfusedBackwardBytes);
+  if (!fused) work.host_forward_s += stack.host_unfused_softmax_s;
+}
+
+void BlockPricer::add_attention(const BlockKey& key, const AttentionShape& attention,
+                                Work& work) const {
+  if (attention.heads <= 0) return;
+  const double batched = key.micro_batch_size * std::max(1.0, attention.heads / key.tp);
+  if (config_.train.attention == Attention::kMaterialised) {
+    return add_scores(batched, attention.rows / key.cp, attention, work);
+  }
+  const double flops = attention.forward_flops() * key.micro_batch_size / (key.cp * key.tp);
+  const double forward = flops / flash_rate_;
+  work.attention_forward_s += forward;
+  // Five products where forward has two: the scores are computed again.
+  work.attention_backward_s += 2.5 * config_.cluster.device.flash_backward_cost * forward;
+}
+
+void BlockPricer::add_pointwise(const BlockKey& key, const BlockShape& block, Work& work) const {
+  const double per_element =
+      key.micro_batch_size * element_bytes_ * config_.stack.pointwise_traffic / memory_rate_;
+  const Division division = division_of(key);
+  for (const Pointwise& pass : block.pointwise) {
+    const double share = activation_share(pass.split, division) * per_element;
+    work.pointwise_forward_s += share * pass.forward_elements;
+    work.pointwise_backward_s += share * pass.backward_elements;
+  }
+}
+
+std::int64_t BlockPricer::expert_tp(const BlockKey& key) const {
+  return config_.parallel.expert_tp > 0 ? std::min<std::int64_t>(config_.parallel.expert_tp, key.tp)
+                                        : key.tp;
+}
+
+Division BlockPricer::division_of(const BlockKey& key) const {
+  return {key.tp, key.cp, key.ep, expert_tp(key), key.sequence_parallel, kv_heads_};
+}
+
+// Tensor parallelism sums (with sequence parallelism: gathers and scatters, as many bytes) after
+// attention and after the MLP.
+void BlockPricer::add_tensor_sums(const BlockKey& key, const BlockShape& block,
+                                  BlockTime& time) const {
+  if (key.tp <= 1 || block.tensor_sums <= 0) return;
+  const ClusterSpec& cluster = config_.cluster;
+  const double bytes = block.output_elements * key.micro_batch_size / key.cp * element_bytes_;
+  const double busy = block.tensor_sums * all_reduce_cost(cluster, place(cluster, key.tp, 1),
+                                                          cluster.fabric.network_share)
+                                              .seconds(bytes);
+  const double host =
+      block.tensor_sums * config_.stack.host_collective_s * std::log2(static_cast<double>(key.tp));
+  for (PassTime* pass : {&time.forward, &time.backward}) {
+    pass->tensor_busy_s += busy;
+    pass->tensor_s += busy * config_.stack.tensor_exposed;
+    pass->host_s += host;
+  }
+}
+
+// Keys and values go around the ring of context-parallel ranks; backward sends them and their
+// gradients.
+void BlockPricer::add_context_ring(const BlockKey& key, const BlockShape& block,
+                                   BlockTime& time) const {
+  const AttentionShape& attention = block.attention;
+  if (key.cp <= 1 || attention.heads <= 0) return;
+  const ClusterSpec& cluster = config_.cluster;
+  const double heads = attention.kv_heads / std::min<double>(key.tp, attention.kv_heads);
+  const double bytes = attention.rows * key.micro_batch_size / key.cp * heads *
+                       (attention.qk_dim + attention.v_dim) * element_bytes_;
+  const LinearCost gather =
+      all_gather_cost(cluster, place(cluster, key.cp, key.tp), cluster.fabric.network_share);
+  const double forward = gather.seconds(bytes * key.cp);
+  const double share = config_.stack.context_exposed;
+  time.forward.context_busy_s += forward;
+  time.forward.context_s += share * forward;
+  time.backward.context_busy_s += 2 * forward;
+  time.backward.context_s += 2 * share * forward;
+}
+
+// Copies of tokens go to their experts and come back, in both passes.
+void BlockPricer::add_expert_exchange(const BlockKey& key, const BlockShape& block,
+                                      BlockTime& time) const {
+  if (key.ep <= 1 || block.all_to_all_elements <= 0) return;
+  const ClusterSpec& cluster = config_.cluster;
+  const double bytes = block.all_to_all_elements * key.micro_batch_size * element_bytes_ *
+                       activation_share(Split::kExpert, division_of(key));
+  const double busy = 2 * all_to_all_cost(cluster, place(cluster, key.ep, expert_tp(key)),
+                                          cluster.fabric.network_share)
+                              .seconds(bytes);
+  for (PassTime* pass : {&time.forward, &time.backward}) {
+    pass->expert_busy_s += busy;
+    pass->expert_s += busy * config_.stack.expert_exposed;
+  }
+}
+
+void BlockPricer::add_overheads(const BlockShape& block, Work& work) const {
+  const StackSpec& stack = config_.stack;
+  const double kernel = config_.cluster.device.kernel_s;
+  const bool experts = block.all_to_all_elements > 0;
+  work.pointwise_forward_s += kForwardKernels * kernel + stack.layer_overhead_s;
+  work.pointwise_backward_s += kBackwardKernels * kernel + stack.layer_overhead_s;
+  const double host = stack.host_layer_s + (experts ? stack.host_experts_s : 0);
+  work.host_forward_s += host;
+  work.host_backward_s += stack.host_backward_ratio * host;
+}
+
+BlockTime BlockPricer::price(const BlockKey& key, const BlockShape& block,
+                             std::int64_t kind) const {
+  const bool layer = kind != shape_.embedding && kind != shape_.head;
+  Work work;
+  add_products(key, block, layer, work);
+  add_attention(key, block.attention, work);
+  add_pointwise(key, block, work);
+  if (layer) add_overheads(block, work);
+  if (kind == shape_.head || kind == shape_.mtp) {
+    const double logits = shape_.rows * key.micro_batch_size / key.cp * shape_.vocab / key.tp;
+    const double loss = 0.5 * config_.stack.loss_bytes * logits / memory_rate_;
+    work.pointwise_forward_s += loss;
+    work.pointwise_backward_s += loss;
+  }
+  BlockTime time;
+  time.forward.device_s = work.products_s + work.attention_forward_s + work.pointwise_forward_s;
+  time.forward.host_s = work.host_forward_s;
+  time.backward.device_s = work.input_products_s + work.weight_products_s +
+                           work.attention_backward_s + work.pointwise_backward_s;
+  time.backward.host_s = work.host_backward_s;
+  time.weight_s = work.weight_products_s;
+  if (layer) {
+    add_tensor_sums(key, block, time);
+    add_context_ring(key, block, time);
+    add_expert_exchange(key, block, time);
+  }
+  if (layer && key.recompute == Recompute::kFull) time.backward.add(time.forward, 1);
+  if (layer && key.recompute == Recompute::kSelective) {
+    time.backward.device_s += work.attention_forward_s;
+  }
+  time.parameters = block.parameters.dense_of_rank(key.tp);
+  time.expert_parameters = block.parameters.expert_of_rank(key.ep, expert_tp(key));
+  return time;
+}
+
+void BlockPricer::price(const BlockKey& key, BlockTime* out) const {
+  for (std::size_t kind = 0; kind < shape_.kinds.size(); ++kind) {
+    out[kind] = price(key, shape_.kinds[kind], static_cast<std::int64_t>(kind));
+  }
+}
+
+}  // namespace nqd::planner

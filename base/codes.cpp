@@ -111,6 +111,13 @@ constexpr std::array kCodes = {
     CodeInfo{"NQD1032", "no such code",
              "`nqd explain` knows the codes that nqd prints, such as NQD1203. Without a code "
              "it lists them all."},
+    CodeInfo{"NQD1090", "figures that do not go together",
+             "Each flag of the calculation is right by itself, and together they describe nothing: "
+             "ranks that do not fill nodes, a cost without a price. The message says which."},
+    CodeInfo{"NQD1033", "keys of the model disagree",
+             "Each key is possible, but not with the others: more experts a token than there are, "
+             "half of the keys of multi-head latent attention, patches that do not tile a picture. "
+             "The message says which."},
     // 1200: mesh rules
     CodeInfo{"NQD1201", "mesh and world size disagree",
              "Every rank has one place in the mesh, so dp·tp·cp·pp must equal the world size. "
@@ -384,6 +391,9 @@ constexpr std::array kCodes = {
     CodeInfo{"NQD2061", "JSON that is no table of published rows",
              "A table is an object with a list \"rows\", or that list alone. docs/accuracy.md has "
              "the fields of a row; a row that cannot be represented is no error."},
+    CodeInfo{"NQD2062", "no constant of that name",
+             "Constants are members of GPU, stack and cluster presets. A fit can only free those of "
+             "presets that its rows use."},
     CodeInfo{
         "NQD2101", "evidence cannot be read",
         "The file is truncated, no JSON, JSON of another program, an nqd document with a member "
@@ -403,6 +413,10 @@ constexpr std::array kCodes = {
              "The sizes, type, operator, algorithm or iterations given do not make a sweep: sizes "
              "grow from --begin to --end by --factor or --step, and the smallest holds at least "
              "one element."},
+    CodeInfo{"NQD2105", "a collective that cannot be simulated",
+             "`nqd simulate collective` runs nqd's own algorithms over virtual ranks, so it shows "
+             "only what nqd can run. Other algorithms have a price (`nqd calc comm`) and no code to "
+             "show."},
     CodeInfo{"NQD2201", "nothing to fit a curve to",
              "An alpha-beta curve needs measured times of at least two payload sizes."},
     CodeInfo{
@@ -417,6 +431,52 @@ constexpr std::array kCodes = {
              "`nqd calibrate` and `nqd report` derive a file from documents. Written over one of "
              "them, it would destroy raw samples that cannot be made again."},
     // 3000: environment and launch
+    CodeInfo{"NQD2301", "no arguments of Megatron-LM in this script",
+             "`nqd import` reads a launch script without running it: variables, arrays and quoting "
+             "are followed, programs are not. The script cannot be read, or no command in it has "
+             "arguments such as --num-layers. Give the files that it sources before it, and the "
+             "variables that it takes from outside with --define NAME=VALUE."},
+    CodeInfo{"NQD2302", "not JSON",
+             "The text is not JSON from the place shown on. JSON has no comments, no comma after a "
+             "last value, and double quotes around every key and text."},
+    CodeInfo{"NQD2303", "not TOML",
+             "The text is not TOML, or gives a key or section twice. The message is that of the "
+             "TOML reader."},
+    CodeInfo{"NQD2304", "unknown model",
+             "The foreign config names a model whose sizes or layout nqd does not know. Write the "
+             "model section yourself, or give a config of one that the message lists."},
+    CodeInfo{"NQD2310", "two precisions at once",
+             "The foreign config asks for two precisions that exclude each other, or for fp8 "
+             "without the 16-bit type that everything else stays in."},
+    CodeInfo{"NQD2311", "layers that no stage would get",
+             "Megatron-LM divides layers by stages, and stages by virtual stages, and rounds down "
+             "both times: with 80 layers, 16 stages and 2 virtual stages of 2 layers it trains 64 "
+             "layers and says nothing. Choose sizes that divide, or give the layers of the first "
+             "and last stage."},
+    CodeInfo{"NQD2312", "batch sizes contradict each other",
+             "DeepSpeed's train_batch_size is train_micro_batch_size_per_gpu · "
+             "gradient_accumulation_steps · data-parallel ranks. Give two of the three."},
+    CodeInfo{"NQD2313", "argument without effect",
+             "The foreign tool would accept this argument and then not use it: it needs another "
+             "one, or a later one replaces it. What is imported is what the tool would do."},
+    CodeInfo{"NQD2314", "not represented",
+             "nqd's config has no place for this key of the foreign config. The line says why, and "
+             "the written config repeats it as a comment."},
+    CodeInfo{"NQD2315", "the imported config is not complete",
+             "The foreign files do not say all that a plan needs: a DeepSpeed config says nothing "
+             "of the model, and few files say how many ranks there are."},
+    CodeInfo{"NQD2316", "known only when the script runs",
+             "A branch, a sourced file or the number of nodes depends on something outside of the "
+             "script. The first branch is read; --define NAME=VALUE gives a variable a value."},
+    CodeInfo{"NQD2317", "argument that may be misspelt",
+             "The argument is not one that nqd knows, and is close to one that it does. Megatron-LM "
+             "stops at a misspelt argument."},
+    CodeInfo{"NQD2318", "parameters that are not counted",
+             "The model has a few weights beyond those that nqd's shapes count; the message says "
+             "which."},
+    CodeInfo{"NQD2320", "not expressed",
+             "The tool that the config is exported for has no way to say this value. The exported "
+             "text leaves it out, or says the nearest that it can, as the line tells."},
     CodeInfo{"NQD3001", "the number of ranks asked for is not the number started",
              "A run on another number of ranks than asked is another experiment, so it does not "
              "start. Start the launcher with that number (mpirun -n N), or ask for what was "

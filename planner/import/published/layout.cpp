@@ -8,7 +8,7 @@ namespace {
 
 std::string text(std::int64_t value) { return std::to_string(value); }
 
-bool torchtitan(const Platform& platform) { return platform.stack->stack == "torchtitan-2024"; }
+bool torchtitan(const Platform& platform) { return platform.traits->stack == "torchtitan"; }
 
 // dp follows from the devices: tables that print another dp count ep or cp ranks in it.
 void read_axes(Fields& row, Config& config, std::string& problem) {
@@ -138,7 +138,7 @@ Engine engine_of(const Fields& row, const Platform& platform) {
   if (contains(zero, "2")) return Engine::kZero2;
   if (contains(zero, "1")) return Engine::kZero1;
   if (contains(zero, "0")) return Engine::kDdp;
-  return platform.stack->engine;
+  return platform.traits->engine;
 }
 
 void read_engine(const Fields& row, const Platform& platform, Config& config) {
@@ -150,7 +150,7 @@ void read_engine(const Fields& row, const Platform& platform, Config& config) {
     parallel.hsdp_shard = shard;
   }
   parallel.sequence_parallel =
-      parallel.tp > 1 && row.flag("sequence_parallel").value_or(platform.stack->sequence_parallel);
+      parallel.tp > 1 && row.flag("sequence_parallel").value_or(platform.traits->sequence_parallel);
 }
 
 void read_recompute(const Fields& row, const Platform& platform, Config& config,
@@ -169,10 +169,13 @@ void read_recompute(const Fields& row, const Platform& platform, Config& config,
 
 void read_numerics(const Fields& row, const Platform& platform, Config& config) {
   TrainSpec& train = config.train;
-  train.runtime = platform.stack->runtime;
-  train.attention = platform.stack->attention;
-  train.dropout = platform.stack->dropout;
-  train.gradient_precision = platform.stack->gradients;
+  train.runtime = platform.traits->runtime;
+  train.attention = platform.traits->attention;
+  train.dropout = platform.traits->dropout;
+  train.gradient_precision = platform.traits->gradients;
+  const std::string note = row.lower("note");
+  train.fused_kernels = torchtitan(platform) && !note.empty() ? contains(note, "compile")
+                                                              : platform.traits->fused_kernels;
   const bool bfloat16 = train.precision != Precision::kFloat16;
   if (train.gradient_precision == Precision::kFloat16 && bfloat16) {
     train.gradient_precision = Precision::kBFloat16;
@@ -190,7 +193,7 @@ void place_on_nodes(Config& config) {
 
 // Megatron pads the vocabulary to a multiple of 128·tp.
 void pad_vocabulary(const Platform& platform, Config& config) {
-  if (platform.stack->runtime != Runtime::kMegatron) return;
+  if (platform.traits->runtime != Runtime::kMegatron) return;
   const std::int64_t multiple = 128 * config.parallel.tp;
   config.model.vocab = (config.model.vocab + multiple - 1) / multiple * multiple;
 }
@@ -210,7 +213,7 @@ Precision precision_of(const Fields& row, const Platform& platform, std::string&
   if (given.empty()) {
     // Megatron-Bridge 25.09 prints no precision for its FP8 rows: 725 TFLOP/s of an H100, whose
     // best 16-bit matrix product is 794.5.
-    if (platform.stack->stack == "megatron-core-2025") return Precision::kFp8;
+    if (platform.stack == "megatron-core-2025") return Precision::kFp8;
     if (platform.gpu.starts_with("v100")) return Precision::kFloat16;
   }
   if (given == "fp32" || given == "float32") return Precision::kFloat32;

@@ -26,10 +26,11 @@ Convention convention_of(Fields& row, const Platform& platform, const Config& co
   if (contains(given, "causal")) {
     return {Convention::Kind::kModelCausal, "causal model FLOPs"};
   }
-  if (given.empty() && recomputed && platform.stack->counts_recomputation) {
+  if (given.empty() && recomputed && platform.traits->counts_recomputation) {
     return {Convention::Kind::kRecomputation, "96·B·s·L·h²·(1 + s/6h + V/16Lh)"};
   }
-  if (platform.stack->stack == "megatron-core-2025") {
+  // Megatron-Bridge counts half of the scores, NeMo and Megatron-LM before it all of them.
+  if (platform.stack == "megatron-core-2025") {
     return {Convention::Kind::kModelCausal, "causal model FLOPs"};
   }
   if (given.empty()) row.assumed.emplace_back("FLOPs with all attention scores");

@@ -12,7 +12,7 @@ namespace nqd::planner::published {
 // What a stack's runs have in common beside its time constants: what a row means by what it does
 // not say.
 struct StackTraits {
-  std::string_view stack;  // preset
+  std::string_view stack;  // preset, or what its name begins with
   Runtime runtime = Runtime::kMegatron;
   Attention attention = Attention::kFlash;
   Precision gradients = Precision::kFloat32;
@@ -20,12 +20,14 @@ struct StackTraits {
   bool dropout = false;
   bool sequence_parallel = false;     // with tp > 1, when the row says nothing
   bool counts_recomputation = false;  // its TFLOP/s include recomputed work
+  bool fused_kernels = true;          // when the row does not speak of a compiler
 };
 
 struct Platform {
   std::string gpu;      // preset
   std::string cluster;  // preset, or empty
-  const StackTraits* stack = nullptr;
+  std::string stack;    // preset
+  const StackTraits* traits = nullptr;
   double network_bytes_per_s = 0;  // of one device as the row gives it; 0 = the preset's
   std::string problem;             // not empty: no preset stands for it
 };

@@ -22,11 +22,20 @@ using published::Fields;
 using published::Measurement;
 using published::Platform;
 
+// [[bytes, seconds], …]
 void read_points(const Json& points, Fields& fields) {
   for (const Json& point : points) {
     if (point.is_array() && point.size() == 2 && point[0].is_number() && point[1].is_number()) {
       fields.points.emplace_back(point[0].get<double>(), point[1].get<double>());
     }
+  }
+}
+
+// [microseconds, …] at step_bytes, 2·step_bytes, …
+void read_even_points(const Json& points, double step_bytes, Fields& fields) {
+  for (const Json& point : points) {
+    const double bytes = step_bytes * static_cast<double>(&point - &points[0] + 1);
+    if (point.is_number()) fields.points.emplace_back(bytes, point.get<double>() * 1e-6);
   }
 }
 
@@ -47,8 +56,19 @@ void read_members(const Json& object, const std::string& prefix, int depth, Fiel
       fields.set(path, value.get<std::string>());
     } else if (key == "points_bytes_seconds" && value.is_array()) {
       read_points(value, fields);
+    } else if (key == "points_us" && value.is_array()) {
+      const auto step = object.find("step_bytes");
+      const bool given = step != object.end() && step->is_number();
+      if (given) read_even_points(value, step->get<double>(), fields);
     }
   }
+}
+
+// A member that is an object, else an empty one.
+Json member(const Json& object, const std::string& key) {
+  if (!object.is_object()) return Json::object();
+  const auto found = object.find(key);
+  return found != object.end() && found->is_object() ? *found : Json::object();
 }
 
 // Line and column, from 1, of a byte of the text.
@@ -85,7 +105,7 @@ Json parse(const std::string& text, const std::string& file) {
 class Bases {
  public:
   const Config* find(const Platform& platform, Precision precision, std::string& problem) {
-    const Key key{platform.gpu, platform.cluster, platform.stack->stack, precision};
+    const Key key{platform.gpu, platform.cluster, platform.stack, precision};
     const auto [place, fresh] = bases_.try_emplace(key);
     if (fresh) place->second = load(platform, precision);
     if (!place->second.ok()) {
@@ -96,7 +116,7 @@ class Bases {
   }
 
  private:
-  using Key = std::tuple<std::string, std::string, std::string_view, Precision>;
+  using Key = std::tuple<std::string, std::string, std::string, Precision>;
 
   static LoadedConfig load(const Platform& platform, Precision precision) {
     const std::span<const Preset> presets = cluster_presets();
@@ -107,8 +127,7 @@ class Bases {
         (shipped ? "preset: " + platform.cluster : std::string("gpus_per_node: 8")) +
         ", gpu: " + platform.gpu;
     return load_config_text("model: {family: state, parameters: 1e9, sequence: 1}\ncluster: {" +
-                                cluster +
-                                "}\nstack: {preset: " + std::string(platform.stack->stack) +
+                                cluster + "}\nstack: {preset: " + platform.stack +
                                 "}\ntrain: {precision: " + std::string(name(precision)) + "}\n",
                             platform.gpu);
   }
@@ -123,12 +142,20 @@ class TableReader {
     table_.description = std::move(description);
   }
 
-  PublishedTable read(const Json& rows, const Fields& defaults) {
+  // `root` holds the file's "defaults" of all rows, and its "models": the `arch` of rows that give
+  // none, by their `model`.
+  PublishedTable read(const Json& rows, const Json& root) {
+    Fields defaults;
+    read_members(member(root, "defaults"), "", 0, defaults);
+    const Json models = member(root, "models");
     std::vector<Fields> all;
     for (const Json& row : rows) {
-      all.push_back(defaults);
-      if (row.is_object()) read_members(row, "", 0, all.back());
-      ++uses_[all.back().text("id")];
+      Fields& fields = all.emplace_back(defaults);
+      if (row.is_object()) read_members(row, "", 0, fields);
+      if (!fields.has("arch.layers")) {
+        read_members(member(models, fields.text("model")), "arch.", 0, fields);
+      }
+      ++uses_[fields.text("id")];
     }
     for (std::size_t i = 0; i < all.size(); ++i) {
       read_row(all[i], i, rows[i].is_object());
@@ -240,21 +267,12 @@ std::string_view name(Quantity quantity) {
 
 PublishedTable read_published_text(const std::string& text, const std::string& file) {
   const Json root = parse(text, file);
-  const Json* rows = &root;
-  std::string description;
-  Fields defaults;
-  if (root.is_object()) {
-    if (!root.contains("rows")) throw_no_table(file, "the table has no \"rows\"");
-    rows = &root["rows"];
-    if (root.contains("description") && root["description"].is_string()) {
-      description = root["description"].get<std::string>();
-    }
-    if (root.contains("defaults") && root["defaults"].is_object()) {
-      read_members(root["defaults"], "", 0, defaults);
-    }
-  }
-  if (!rows->is_array()) throw_no_table(file, "\"rows\" is no list");
-  return TableReader(file, description).read(*rows, defaults);
+  const Json rows = root.is_object() ? root.value("rows", Json()) : root;
+  if (root.is_object() && !root.contains("rows")) throw_no_table(file, "the table has no \"rows\"");
+  if (!rows.is_array()) throw_no_table(file, "\"rows\" is no list");
+  const Json description = root.is_object() ? root.value("description", Json()) : Json();
+  const std::string text_of = description.is_string() ? description.get<std::string>() : "";
+  return TableReader(file, text_of).read(rows, root);
 }
 
 PublishedTable read_published(const std::string& path) {

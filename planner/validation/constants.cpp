@@ -1,0 +1,185 @@
+#include "planner/validation/constants.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+
+#include "base/error.h"
+
+namespace nqd::planner {
+namespace {
+
+constexpr std::array kFields = {
+    ConstantField{"gpus", "gemm_share", 0.3, 1,
+                  [](Config& c) -> double& { return c.cluster.device.gemm_share; }},
+    ConstantField{"gpus", "gemm_fixed_s", 1e-7, 2e-4,
+                  [](Config& c) -> double& { return c.cluster.device.gemm_fixed_s; }},
+    ConstantField{"gpus", "batched_gemm_share", 0.1, 1,
+                  [](Config& c) -> double& { return c.cluster.device.batched_gemm_share; }},
+    ConstantField{"gpus", "flash_share", 0.1, 1,
+                  [](Config& c) -> double& { return c.cluster.device.flash_share; }},
+    ConstantField{"gpus", "flash_backward_cost", 1, 2.5,
+                  [](Config& c) -> double& { return c.cluster.device.flash_backward_cost; }},
+    ConstantField{"gpus", "memory_share", 0.3, 0.95,
+                  [](Config& c) -> double& { return c.cluster.device.memory_share; }},
+    ConstantField{"gpus", "kernel_s", 5e-7, 1e-4,
+                  [](Config& c) -> double& { return c.cluster.device.kernel_s; }},
+    ConstantField{"gpus", "fp8_speedup", 1, 2,
+                  [](Config& c) -> double& { return c.cluster.device.fp8_speedup; }},
+    ConstantField{"clusters", "network_share", 0.2, 1,
+                  [](Config& c) -> double& { return c.cluster.fabric.network_share; }},
+    ConstantField{"clusters", "gradient_share", 0.1, 1,
+                  [](Config& c) -> double& { return c.cluster.fabric.gradient_share; }},
+    ConstantField{"clusters", "network_latency_s", 1e-6, 1e-4,
+                  [](Config& c) -> double& { return c.cluster.fabric.network_latency_s; }},
+    ConstantField{"clusters", "slot_latency_s", 1e-6, 1e-2,
+                  [](Config& c) -> double& { return c.cluster.fabric.slot_latency_s; }},
+    ConstantField{"clusters", "straggler_growth", 0, 0.03,
+                  [](Config& c) -> double& { return c.cluster.fabric.straggler_growth; }},
+    ConstantField{"stacks", "host_layer_s", 1e-5, 1e-2,
+                  [](Config& c) -> double& { return c.stack.host_layer_s; }},
+    ConstantField{"stacks", "host_experts_s", 1e-5, 1e-1,
+                  [](Config& c) -> double& { return c.stack.host_experts_s; }},
+    ConstantField{"stacks", "host_backward_ratio", 0.5, 4,
+                  [](Config& c) -> double& { return c.stack.host_backward_ratio; }},
+    ConstantField{"stacks", "host_collective_s", 1e-6, 1e-3,
+                  [](Config& c) -> double& { return c.stack.host_collective_s; }},
+    ConstantField{"stacks", "host_unfused_softmax_s", 1e-6, 1e-2,
+                  [](Config& c) -> double& { return c.stack.host_unfused_softmax_s; }},
+    ConstantField{"stacks", "host_micro_batch_s", 1e-6, 2e-2,
+                  [](Config& c) -> double& { return c.stack.host_micro_batch_s; }},
+    ConstantField{"stacks", "host_step_s", 1e-5, 1e-1,
+                  [](Config& c) -> double& { return c.stack.host_step_s; }},
+    ConstantField{"stacks", "host_sharpness", 1.5, 12,
+                  [](Config& c) -> double& { return c.stack.host_sharpness; }},
+    ConstantField{"stacks", "layer_overhead_s", 1e-6, 5e-3,
+                  [](Config& c) -> double& { return c.stack.layer_overhead_s; }},
+    ConstantField{"stacks", "attention_share", 0.1, 1,
+                  [](Config& c) -> double& { return c.stack.attention_share; }},
+    ConstantField{"stacks", "pointwise_traffic", 0.5, 4,
+                  [](Config& c) -> double& { return c.stack.pointwise_traffic; }},
+    ConstantField{"stacks", "loss_bytes", 8, 100,
+                  [](Config& c) -> double& { return c.stack.loss_bytes; }},
+    ConstantField{"stacks", "optimizer_bytes", 16, 200,
+                  [](Config& c) -> double& { return c.stack.optimizer_bytes; }},
+    ConstantField{"stacks", "quantise_bytes", 0, 12,
+                  [](Config& c) -> double& { return c.stack.quantise_bytes; }},
+    ConstantField{"stacks", "tensor_exposed", 0, 1,
+                  [](Config& c) -> double& { return c.stack.tensor_exposed; }},
+    ConstantField{"stacks", "context_exposed", 0, 1,
+                  [](Config& c) -> double& { return c.stack.context_exposed; }},
+    ConstantField{"stacks", "expert_exposed", 0, 1,
+                  [](Config& c) -> double& { return c.stack.expert_exposed; }},
+    ConstantField{"stacks", "data_exposed", 0, 1,
+                  [](Config& c) -> double& { return c.stack.data_exposed; }},
+    ConstantField{"stacks", "sharded_share", 0.05, 1,
+                  [](Config& c) -> double& { return c.stack.sharded_share; }},
+    ConstantField{"stacks", "sharded_sharpness", 1, 10,
+                  [](Config& c) -> double& { return c.stack.sharded_sharpness; }},
+};
+
+// Megatron-LM of 2021 and 2022 and its DeepSpeed fork launch the same kernels from Python; of what
+// differs between them no constant is separate that one table alone would determine.
+constexpr std::array<std::string_view, 3> kFitted = {
+    "gpus.*.gemm_share",
+    "gpus.*.memory_share",
+    "stacks.megatron-2021+megatron-2022+megatron-deepspeed-2022.host_layer_s",
+};
+
+const std::string& preset_of(const Config& config, std::string_view kind) {
+  if (kind == "gpus") return config.cluster.gpu;
+  return kind == "stacks" ? config.stack.preset : config.cluster.preset;
+}
+
+bool logarithmic(const ConstantField& field) {
+  return field.low > 0 && field.high >= 100 * field.low;
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts(1);
+  for (const char letter : text) {
+    if (letter == separator) {
+      parts.emplace_back();
+    } else {
+      parts.back() += letter;
+    }
+  }
+  return parts;
+}
+
+// Adds the constant with its value in the first config that has it.
+void add_constant(const ConstantField& field, std::vector<std::string> presets,
+                  std::span<const Config* const> configs, std::vector<Constant>& found) {
+  Constant constant{&field, std::move(presets), 0};
+  const auto holder = std::find_if(configs.begin(), configs.end(), [&](const Config* config) {
+    return constant.applies_to(*config);
+  });
+  if (holder == configs.end()) return;
+  Config copy = **holder;
+  constant.value = field.of(copy);
+  found.push_back(std::move(constant));
+}
+
+}  // namespace
+
+std::span<const ConstantField> constant_fields() { return kFields; }
+std::span<const std::string_view> fitted_constants() { return kFitted; }
+
+std::string Constant::name() const {
+  std::string joined;
+  for (const std::string& preset : presets) joined += (joined.empty() ? "" : "+") + preset;
+  return std::string(field->kind) + "." + joined + "." + std::string(field->name);
+}
+
+bool Constant::applies_to(const Config& config) const {
+  const std::string& preset = preset_of(config, field->kind);
+  return std::find(presets.begin(), presets.end(), preset) != presets.end();
+}
+
+double Constant::position() const {
+  const double clamped = std::clamp(value, field->low, field->high);
+  if (logarithmic(*field))
+    return std::log(clamped / field->low) / std::log(field->high / field->low);
+  return (clamped - field->low) / (field->high - field->low);
+}
+
+double Constant::value_at(double position) const {
+  if (logarithmic(*field)) return field->low * std::pow(field->high / field->low, position);
+  return field->low + position * (field->high - field->low);
+}
+
+std::vector<Constant> find_constants(std::string_view pattern,
+                                     std::span<const Config* const> configs) {
+  std::vector<Constant> found;
+  const std::vector<std::string> parts = split(pattern, '.');
+  if (parts.size() == 3) {
+    std::set<std::string> present;
+    for (const Config* config : configs) present.insert(preset_of(*config, parts[0]));
+    for (const ConstantField& field : kFields) {
+      if (field.kind != parts[0] || (parts[2] != "*" && field.name != parts[2])) continue;
+      if (parts[1] == "*") {
+        for (const std::string& preset : present) {
+          if (!preset.empty()) add_constant(field, {preset}, configs, found);
+        }
+      } else {
+        add_constant(field, split(parts[1], '+'), configs, found);
+      }
+    }
+  }
+  if (found.empty()) {
+    throw Error(ExitCode::kUsage, "NQD2062",
+                "no constant of these rows is named \"" + std::string(pattern) + '"',
+                "name KIND.PRESET.FIELD such as stacks.megatron-2022.host_layer_s; KIND is gpus, "
+                "stacks or clusters, and a * stands for every preset or field");
+  }
+  return found;
+}
+
+void set_constants(std::span<const Constant> constants, Config& config) {
+  for (const Constant& constant : constants) {
+    if (constant.applies_to(config)) constant.field->of(config) = constant.value;
+  }
+}
+
+}  // namespace nqd::planner

@@ -8,13 +8,20 @@
 //   zero3  units are gathered for every forward and every backward and freed (2m all_gathers); m
 //          reduce_scatters
 //   hsdp   as zero3 inside a shard group ("dp_shard"); one all_reduce of the shard across the
-//   groups
-//          ("dp_replicate")
+//          groups ("dp_replicate")
+//   dp is all dp·cp ranks that hold copies of a weight; routed experts with other copies have rows
+//   of their own, "expert_dp"
 //   tp     a layer and micro-batch: 4 all_reduces of b·s·h (2 forward, 2 backward), 2 more when
 //          recomputing; one for the embedding and one for the head. With sequence parallelism each
 //          becomes an all_gather and a reduce_scatter, and backward gathers 2 inputs a layer again
+//   cp     keys and values of a layer round the ring, cp − 1 messages forward and twice as many
+//          backward (with their gradients); cp − 1 more when recomputing
+//   ep     an expert layer and micro-batch: 4 all_to_alls of its tokens' top-k copies (there and
+//          back, forward and backward), 2 more with full recomputation
 //   pp     b·s·h across every boundary of (virtual) stages, forward and back, a micro-batch; a tied
 //          head adds an all_reduce of the token embedding's gradient between the ends ("embedding")
+// Times of nqd's own CPU engine are those of call_time; of everything else those of TimeModel, see
+// match_times.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +30,7 @@
 #include "base/diagnostic.h"
 #include "collectives/cost.h"
 #include "planner/buckets.h"
+#include "planner/estimate/time_model.h"
 #include "planner/plan.h"
 #include "planner/spec.h"
 #include "planner/stages.h"
@@ -46,6 +54,10 @@ struct CommunicationPlan {
   std::vector<Diagnostic> diagnostics;  // NQD1305 (extrapolated curve), NQD1306 (a link unknown)
 };
 CommunicationPlan plan_communication(const Config& config, const MicroBatchTime& compute);
+
+// Scales the times of each group's rows so that they add up to those of the step's own prediction.
+// Without one (!step.known) they become unknown.
+void match_times(const StepTime& step, CommunicationPlan& plan);
 
 // Equal gradient buckets side by side: `buckets` of `count` elements from element `begin` on.
 struct BucketRun {

@@ -42,9 +42,22 @@ Algorithm priced_algorithm(Collective collective) {
 }
 
 Group tp_group(const ParallelSpec& parallel) { return {"tp", parallel.tp, 1}; }
-Group pp_group(const ParallelSpec& parallel) { return {"pp", parallel.pp, parallel.tp}; }
+Group pp_group(const ParallelSpec& parallel) {
+  const bool outermost = parallel.order == MeshOrder::kDpThenPp;
+  return {"pp", parallel.pp, parallel.tp * parallel.cp * (outermost ? parallel.dp : 1)};
+}
 Group dp_group(const ParallelSpec& parallel) {
-  return {"dp", parallel.dp, parallel.tp * parallel.pp};
+  const bool outermost = parallel.order == MeshOrder::kPpThenDp;
+  return {"dp", parallel.dp, parallel.tp * parallel.cp * (outermost ? parallel.pp : 1)};
+}
+Group cp_group(const ParallelSpec& parallel) { return {"cp", parallel.cp, parallel.tp}; }
+Group ep_group(const ParallelSpec& parallel) {
+  return {"ep", parallel.ep, parallel.expert_tp > 0 ? parallel.expert_tp : parallel.tp};
+}
+Group gradient_group(const ParallelSpec& parallel) {
+  Group group = dp_group(parallel);
+  if (parallel.cp > 1) group = {group.name, parallel.dp * parallel.cp, parallel.tp};
+  return group;
 }
 
 bool inside_node(const ClusterSpec& cluster, const Group& group) {

@@ -12,7 +12,8 @@ namespace nqd::planner {
 // The algorithm that a plan prices: nqd's ring, or the only one of send_recv.
 collectives::Algorithm priced_algorithm(collectives::Collective collective);
 
-// Ranks base, base + stride, … of the world; tp is innermost, then pp, and dp outermost.
+// Ranks base, base + stride, … of the world; tp is innermost, then cp, then pp and dp in the order
+// of parallel.order.
 struct Group {
   std::string name;
   std::int64_t size = 1;
@@ -21,6 +22,11 @@ struct Group {
 Group tp_group(const ParallelSpec& parallel);
 Group pp_group(const ParallelSpec& parallel);
 Group dp_group(const ParallelSpec& parallel);
+Group cp_group(const ParallelSpec& parallel);
+Group ep_group(const ParallelSpec& parallel);
+// The dp·cp ranks that hold copies of a dense weight. With cp > 1 they may be strided twice; the
+// stride is then the inner one.
+Group gradient_group(const ParallelSpec& parallel);
 
 // True when all ranks of the group share one node (a node holds gpus_per_node consecutive ranks).
 bool inside_node(const ClusterSpec& cluster, const Group& group);

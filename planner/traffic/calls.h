@@ -1,0 +1,52 @@
+// Rows of plan_communication: equal or similar calls of one collective within one group.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "collectives/types.h"
+#include "planner/communication.h"
+#include "planner/fabric.h"
+#include "planner/plan.h"
+#include "planner/spec.h"
+
+namespace nqd::planner {
+
+// Calls of one collective with one payload, in elements of the full vector.
+struct Call {
+  collectives::Collective collective = collectives::Collective::kAllReduce;
+  double elements = 0;
+  double element_bytes = 0;
+  double repeats = 1;
+};
+
+struct TrafficRow {
+  GroupTraffic traffic;
+  bool in_micro_batches = false;
+};
+
+// Collects rows, and once each the diagnostics NQD1305 and NQD1306 that pricing them brings up.
+class TrafficRows {
+ public:
+  TrafficRows(const ClusterSpec& cluster, CommunicationPlan& plan)
+      : cluster_(cluster), plan_(plan) {}
+
+  double seconds(const Group& group, const Call& call);
+  double seconds(const Group& group, const std::vector<Call>& calls);
+  // `repeats` times all of `calls`, which take time_s once; exposed_s is the whole step's. Nothing
+  // for a group of one rank.
+  void add(const Group& group, const std::vector<Call>& calls, double repeats, double time_s,
+           double exposed_s, bool in_micro_batches);
+  std::vector<TrafficRow>& rows() { return rows_; }
+
+ private:
+  void report_once(Diagnostic diagnostic);
+  void report_unknown_link(const Group& group);
+  void report_extrapolation(const Group& group, collectives::Collective collective, double bytes);
+
+  const ClusterSpec& cluster_;
+  CommunicationPlan& plan_;
+  std::vector<TrafficRow> rows_;
+};
+
+}  // namespace nqd::planner

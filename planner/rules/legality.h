@@ -150,6 +150,12 @@ constexpr bool recompute_groups_equal(Recompute recompute, std::int64_t every,
   return recompute != Recompute::kFull || divides(every, layers_of_stage);
 }
 
+// Offloaded under ddp, every replica would keep a whole copy of the optimizer's state in host
+// memory.
+constexpr bool offload_shards(bool offload, Engine engine, std::int64_t dp) noexcept {
+  return !offload || engine != Engine::kDdp || dp == 1;
+}
+
 // fsdp2 shards gradients, and weights after each use or after backward: never the optimizer alone.
 constexpr bool runtime_has_engine(Runtime runtime, Engine engine) noexcept {
   return runtime != Runtime::kFsdp2 || (engine != Engine::kDdp && engine != Engine::kZero1);

@@ -48,12 +48,24 @@ constexpr std::array kPairs = {
     Pair{Collective::kSendRecv, Algorithm::kAuto, true},
 };
 
-constexpr const Pair* find_pair(Collective collective, Algorithm algorithm) noexcept {
-  for (const Pair& pair : kPairs) {
-    if (pair.collective != collective) continue;
-    if (algorithm == Algorithm::kAuto || pair.algorithm == algorithm) return &pair;
+// Searches that price millions of calls look pairs up here: 1 + the index in kPairs, 0 for none.
+constexpr std::size_t kCollectives = 8;
+constexpr std::size_t kAlgorithms = 11;
+using PairIndex = std::array<std::array<std::uint8_t, kAlgorithms>, kCollectives>;
+constexpr PairIndex kPairIndex = [] {
+  PairIndex index{};
+  for (std::size_t i = kPairs.size(); i > 0; --i) {
+    auto& row = index[static_cast<std::size_t>(kPairs[i - 1].collective)];
+    row[static_cast<std::size_t>(kPairs[i - 1].algorithm)] = static_cast<std::uint8_t>(i);
+    row[static_cast<std::size_t>(Algorithm::kAuto)] = static_cast<std::uint8_t>(i);
   }
-  return nullptr;
+  return index;
+}();
+
+const Pair* find_pair(Collective collective, Algorithm algorithm) noexcept {
+  const std::size_t found =
+      kPairIndex[static_cast<std::size_t>(collective)][static_cast<std::size_t>(algorithm)];
+  return found == 0 ? nullptr : &kPairs[found - 1];
 }
 
 [[noreturn]] void throw_no_algorithm(Collective collective, Algorithm algorithm,

@@ -118,6 +118,10 @@ constexpr std::array kCodes = {
              "Each key is possible, but not with the others: more experts a token than there are, "
              "half of the keys of multi-head latent attention, patches that do not tile a picture. "
              "The message says which."},
+    CodeInfo{"NQD1034", "not a sweep",
+             "`nqd search --sweep` takes a key of the config file and its values, such as "
+             "nodes=8,16,32 or model.sequence=8192,32768. A key without dots stands for the one "
+             "path that ends in it; where several do, write the whole path."},
     // 1200: mesh rules
     CodeInfo{"NQD1201", "mesh and world size disagree",
              "Every rank has one place in the mesh, so dp·tp·cp·pp must equal the world size. "

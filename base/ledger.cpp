@@ -35,6 +35,10 @@ std::string_view name(MemoryTag tag) {
       return "communication";
     case MemoryTag::kData:
       return "data";
+    case MemoryTag::kAllocatorReserve:
+      return "allocator_reserve";
+    case MemoryTag::kDeviceContext:
+      return "device_context";
     case MemoryTag::kCount:
       break;
   }

@@ -94,6 +94,15 @@ void add_sharding(const Config& config, AlternativeList& list) {
   }
 }
 
+// Selective only where it keeps less: flash attention has no scores that could be dropped.
+void add_recomputation(const Config& config, AlternativeList& list) {
+  if (config.train.recompute == Recompute::kNone) {
+    const Config selective = with_recompute(config, Recompute::kSelective);
+    if (spare_bytes(selective) > spare_bytes(config)) list.add(selective);
+  }
+  list.add(with_recompute(config, Recompute::kFull));
+}
+
 void add_smaller_micro_batch(const Config& config, AlternativeList& list) {
   std::vector<Config> changes;
   for (std::int64_t size = config.train.micro_batch_size / 2; size >= 1; size /= 2) {
@@ -146,25 +155,25 @@ Config with_engine(Config config, Engine engine) {
   return config;
 }
 
-Config with_recompute(Config config) {
-  config.train.recompute = Recompute::kFull;
+Config with_recompute(Config config, Recompute recompute) {
+  config.train.recompute = recompute;
   return config;
 }
 
 std::vector<Alternative> alternatives(const Config& config) {
   AlternativeList list(config);
-  const bool gpt = config.model.family == "gpt";
+  const bool shaped = config.model.family != "state";
   add_sharding(config, list);
-  const bool can_recompute = gpt && config.train.recompute == Recompute::kNone;
-  if (can_recompute) list.add(with_recompute(config));
-  if (gpt) add_smaller_micro_batch(config, list);
+  const bool can_recompute = shaped && config.train.recompute != Recompute::kFull;
+  if (can_recompute) add_recomputation(config, list);
+  if (shaped) add_smaller_micro_batch(config, list);
   const bool can_shard = config.parallel.dp > 1 && config.parallel.engine < Engine::kZero3;
   if (can_recompute && can_shard && !list.any_fits()) {
-    list.add(with_recompute(with_engine(config, Engine::kZero3)));
+    list.add(with_recompute(with_engine(config, Engine::kZero3), Recompute::kFull));
   }
-  if (gpt) add_tensor_parallel(config, list);
+  if (is_transformer(config.model)) add_tensor_parallel(config, list);
   add_more_devices(config, list);
-  if (can_recompute) add_more_devices(with_recompute(config), list);
+  if (can_recompute) add_more_devices(with_recompute(config, Recompute::kFull), list);
   return list.take();
 }
 

@@ -21,11 +21,11 @@ struct Alternative {
   double spare_bytes = 0;  // limit − worst stage; negative: it does not fit
 };
 
-// Changes to a plan that does not fit, nearest first: more sharding on the same devices, full
-// recomputation, a smaller micro-batch, sharding with recomputation when neither is enough, tp
-// inside the node, more nodes under zero3 (hsdp stays hsdp), the same with recomputation. More
-// nodes keep the global batch where it divides, else it grows with them. Only those that obey the
-// mesh rules; also those that still do not fit.
+// Changes to a plan that does not fit, nearest first: more sharding on the same devices, selective
+// and full recomputation, a smaller micro-batch, sharding with recomputation when neither is
+// enough, tp inside the node, more nodes under zero3 (hsdp stays hsdp), the same with
+// recomputation. More nodes keep the global batch where it divides, else it grows with them. Only
+// those that obey the mesh rules; also those that still do not fit.
 std::vector<Alternative> alternatives(const Config& config);
 
 // NQD1301 when the plan exceeds the limit: by how much, what dominates, and the first of the
@@ -34,7 +34,7 @@ std::vector<Diagnostic> check_fit(const Config& config, const MemoryPlan& memory
 
 // The config with one thing changed. hsdp_shard goes with an engine that has no use for it.
 Config with_engine(Config config, Engine engine);
-Config with_recompute(Config config);
+Config with_recompute(Config config, Recompute recompute);
 
 bool obeys_rules(const Config& config);
 // Memory limit − worst stage.

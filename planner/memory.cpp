@@ -6,11 +6,11 @@
 #include "base/ledger.h"
 #include "base/units.h"
 #include "collectives/types.h"
-#include "planner/activations.h"
 #include "planner/buckets.h"
+#include "planner/estimate/memory/runtime_memory.h"
+#include "planner/estimate/memory_model.h"
 #include "planner/fabric.h"
-#include "planner/pipeline.h"
-#include "planner/planner.h"
+#include "planner/models/dimensions.h"
 #include "planner/stages.h"
 
 namespace nqd::planner {
@@ -23,71 +23,11 @@ void put(StageMemory& stage, MemoryTag tag, double bytes) {
   stage.total_bytes += bytes;
 }
 
-// Shards are equal and the last is padded: every rank allocates the ceiling.
-double shard_elements(double elements, std::int64_t ranks) {
-  return std::ceil(elements / static_cast<double>(ranks));
-}
-
 void put_state(const Config& config, const StageLayout& layout, StageMemory& stage) {
   const StateBytes bytes = state_bytes(config.train);
-  const ShardCounts shards = shard_counts(config);
-  const double optimizer_elements = shard_elements(layout.parameters, shards.optimizer);
-  put(stage, MemoryTag::kWeights,
-      bytes.weights * shard_elements(layout.parameters, shards.weights));
-  put(stage, MemoryTag::kGradients,
-      bytes.gradients * shard_elements(layout.parameters, shards.gradients));
-  put(stage, MemoryTag::kMaster, bytes.master * optimizer_elements);
-  put(stage, MemoryTag::kMoments, bytes.moments * optimizer_elements);
-  put(stage, MemoryTag::kEma, bytes.ema * optimizer_elements);
-}
-
-// The unit in use and the next one, which is prefetched while it computes.
-double gathered_elements(const std::vector<double>& units) {
-  double most = units.empty() ? 0 : units.front();
-  for (std::size_t i = 0; i + 1 < units.size(); ++i) {
-    most = std::max(most, units[i] + units[i + 1]);
-  }
-  return most;
-}
-
-void put_gathered_units(const Config& config, const StageLayout& layout, StageMemory& stage) {
-  if (shard_counts(config).weights <= 1 || layout.units.empty()) return;
-  const auto bytes = static_cast<double>(weight_bytes(config.train));
-  put(stage, MemoryTag::kGatheredUnits, bytes * gathered_elements(layout.units));
-}
-
-// Gradients between backward and their reduction. Weight-sharding engines reduce a whole unit; the
-// others fill one bucket while the one before is on the wire.
-void put_buckets(const Config& config, const StageLayout& layout, StageMemory& stage) {
-  if (config.parallel.dp <= 1) return;
-  const auto element = static_cast<double>(gradient_bytes(config.train));
-  if (shard_counts(config).weights > 1 && !layout.units.empty()) {
-    put(stage, MemoryTag::kCommunication,
-        element * *std::max_element(layout.units.begin(), layout.units.end()));
-    return;
-  }
-  put(stage, MemoryTag::kCommunication,
-      std::min(2.0 * static_cast<double>(config.train.bucket_bytes), element * layout.parameters));
-}
-
-void put_gpu_activations(const Config& config, const StageLayout& layout, StageMemory& stage) {
-  const ActivationBytes bytes = gpu_activations(config);
-  const double in_flight = in_flight_micro_batches(config, layout.stage);
-  double activations = layer_activation_bytes(bytes, in_flight * static_cast<double>(layout.layers),
-                                              config.train.recompute);
-  const bool pipelined = config.parallel.pp > 1;
-  const std::int64_t m = micro_batches_of(config);
-  const bool all_forward_first = pipelined && config.parallel.schedule == Schedule::kGPipe;
-  if (layout.first) {
-    const std::int64_t waiting = all_forward_first ? m : std::min(m, config.parallel.pp);
-    activations += bytes.embedding * static_cast<double>(pipelined ? waiting : 1);
-  }
-  if (layout.last) {
-    const auto waiting = static_cast<double>(all_forward_first ? m : 1);
-    activations += bytes.head * waiting;
-    put(stage, MemoryTag::kLogits, bytes.logits * waiting);
-  }
-  put(stage, MemoryTag::kActivations, activations);
+  put(stage, MemoryTag::kWeights, bytes.weights * layout.parameters);
+  put(stage, MemoryTag::kGradients, bytes.gradients * layout.parameters);
+  put(stage, MemoryTag::kMoments, bytes.moments * layout.parameters);
 }
 
 void put_batch(const Config& config, StageMemory& stage) {
@@ -127,29 +67,21 @@ double ring_scratch_bytes(const Config& config, const StageLayout& layout) {
   return static_cast<double>(gradients + control);
 }
 
-void put_cpu_engine(const Config& config, const StageLayout& layout, StageMemory& stage) {
+MemoryPlan plan_cpu_engine(const Config& config) {
+  const StageLayout layout = stage_layouts(config).front();
+  StageMemory stage;
+  put_state(config, layout, stage);
   for (const ActivationSpec& spec : cpu_activations(config.model, config.train.micro_batch_size)) {
     put(stage, tag_of(spec.kind), 4.0 * static_cast<double>(spec.elements));
   }
   put(stage, MemoryTag::kCommunication, ring_scratch_bytes(config, layout));
   put_batch(config, stage);
-}
-
-StageMemory plan_stage(const Config& config, const StageLayout& layout) {
-  StageMemory stage;
-  stage.stage = layout.stage;
-  put_state(config, layout, stage);
-  if (runs_on_cpu_engine(config)) {
-    put_cpu_engine(config, layout, stage);
-    return stage;
-  }
-  put_gathered_units(config, layout, stage);
-  put_buckets(config, layout, stage);
-  if (config.model.family == "gpt") {
-    put_gpu_activations(config, layout, stage);
-    put_batch(config, stage);
-  }
-  return stage;
+  MemoryPlan plan;
+  plan.limit_bytes = config.cluster.memory_bytes;
+  plan.worst_total_bytes = stage.total_bytes;
+  plan.fits = plan.limit_bytes <= 0 || plan.worst_total_bytes <= plan.limit_bytes;
+  plan.stages.push_back(std::move(stage));
+  return plan;
 }
 
 Diagnostic note(const std::string& code, Severity severity, const std::string& path,
@@ -166,12 +98,31 @@ Diagnostic note(const std::string& code, Severity severity, const std::string& p
 }  // namespace
 
 StateBytes state_bytes(const TrainSpec& train) {
+  const bool sixteen_bits = train.precision != Precision::kFloat32;
+  const bool fsdp2 = train.runtime == Runtime::kFsdp2;
   StateBytes bytes;
-  bytes.weights = static_cast<double>(weight_bytes(train));
-  bytes.gradients = static_cast<double>(gradient_bytes(train));
-  bytes.master = train.precision == Precision::kFloat32 ? 0 : 4;
-  bytes.moments = 8;
+  bytes.weights = fsdp2 ? 0 : static_cast<double>(weight_bytes(train));
+  bytes.gradients = fsdp2 ? 4 : static_cast<double>(gradient_bytes(train));
+  if (train.runtime == Runtime::kDeepSpeed && bytes.gradients < 4) bytes.gradients_of_optimizer = 4;
+  bytes.master = sixteen_bits || fsdp2 ? 4 : 0;
+  switch (train.optimizer.kind) {
+    case OptimizerKind::kAdamW:
+      bytes.moments = 8;
+      break;
+    case OptimizerKind::kSgdMomentum:
+      bytes.moments = 4;
+      break;
+    case OptimizerKind::kSgd:
+      break;
+  }
   bytes.ema = train.ema ? 4 : 0;
+  if (train.optimizer.offload) {
+    bytes.gradients_of_optimizer = 0;
+    // fsdp2's float32 shards are what it gathers from.
+    bytes.master = fsdp2 ? 4 : 0;
+    bytes.moments = 0;
+    bytes.ema = 0;
+  }
   return bytes;
 }
 
@@ -182,43 +133,69 @@ std::int64_t hsdp_shard_ranks(const Config& config) {
              : default_hsdp_shard(config.cluster, parallel);
 }
 
-ShardCounts shard_counts(const Config& config) {
-  const std::int64_t dp = std::max<std::int64_t>(config.parallel.dp, 1);
-  switch (config.parallel.engine) {
+namespace {
+
+ShardCounts shared_by(Engine engine, std::int64_t ranks) {
+  switch (engine) {
     case Engine::kDdp:
       return {1, 1, 1};
     case Engine::kZero1:
-      return {1, 1, dp};
+      return {1, 1, ranks};
     case Engine::kZero2:
-      return {1, dp, dp};
+      return {1, ranks, ranks};
     case Engine::kZero3:
-      return {dp, dp, dp};
-    case Engine::kHsdp: {
-      const std::int64_t shard = hsdp_shard_ranks(config);
-      return {shard, shard, shard};
-    }
+    case Engine::kHsdp:
+      return {ranks, ranks, ranks};
   }
   return {1, 1, 1};
 }
 
+// Ranks of dp that share a shard; hsdp's group of the base is kept while it divides dp.
+std::int64_t sharing_dp(const Config& base, const Candidate& candidate) {
+  const std::int64_t dp = std::max<std::int64_t>(candidate.dp, 1);
+  if (candidate.engine != Engine::kHsdp) return dp;
+  ParallelSpec parallel = base.parallel;
+  if (parallel.hsdp_shard > 0 && dp % parallel.hsdp_shard == 0) return parallel.hsdp_shard;
+  parallel.dp = dp;
+  parallel.tp = candidate.tp;
+  parallel.pp = candidate.pp;
+  parallel.cp = candidate.cp;
+  return default_hsdp_shard(base.cluster, parallel);
+}
+
+}  // namespace
+
+ShardCounts shard_counts(const Config& config) {
+  return shard_counts(config, candidate_of(config));
+}
+
+ShardCounts shard_counts(const Config& base, const Candidate& candidate) {
+  const std::int64_t cp = std::max<std::int64_t>(candidate.cp, 1);
+  return shared_by(candidate.engine, cp * sharing_dp(base, candidate));
+}
+
+ShardCounts expert_shard_counts(const Config& base, const Candidate& candidate) {
+  const std::int64_t tp = std::max<std::int64_t>(candidate.tp, 1);
+  const std::int64_t cp = std::max<std::int64_t>(candidate.cp, 1);
+  const std::int64_t expert_tp = base.parallel.expert_tp > 0 ? base.parallel.expert_tp : tp;
+  const std::int64_t divided = std::max<std::int64_t>(candidate.ep, 1) * expert_tp;
+  const std::int64_t ranks = tp * cp * sharing_dp(base, candidate) / divided;
+  return shared_by(candidate.engine, std::max<std::int64_t>(ranks, 1));
+}
+
 bool runs_on_cpu_engine(const Config& config) {
   const ParallelSpec& parallel = config.parallel;
-  const bool cpu = config.cluster.preset == "cpu-host" ||
-                   (config.cluster.preset.empty() && config.cluster.peak_flops <= 0);
-  return cpu && config.model.family == "gpt" && config.train.precision == Precision::kFloat32 &&
-         parallel.engine == Engine::kDdp && parallel.tp == 1 && parallel.pp == 1 &&
-         config.train.recompute == Recompute::kNone && !config.train.ema;
+  return !has_devices(config.cluster) && is_plain_gpt(config.model) &&
+         config.train.precision == Precision::kFloat32 && parallel.engine == Engine::kDdp &&
+         parallel.tp == 1 && parallel.pp == 1 && parallel.cp == 1 && parallel.ep == 1 &&
+         config.train.recompute == Recompute::kNone && !config.train.ema && !config.train.dropout &&
+         config.train.runtime == Runtime::kNqd &&
+         config.train.optimizer.kind == OptimizerKind::kAdamW;
 }
 
 MemoryPlan plan_memory(const Config& config) {
-  MemoryPlan plan;
-  plan.limit_bytes = config.cluster.memory_bytes;
-  for (const StageLayout& layout : stage_layouts(config)) {
-    plan.stages.push_back(plan_stage(config, layout));
-    plan.worst_total_bytes = std::max(plan.worst_total_bytes, plan.stages.back().total_bytes);
-  }
-  plan.fits = plan.limit_bytes <= 0 || plan.worst_total_bytes <= plan.limit_bytes;
-  return plan;
+  if (runs_on_cpu_engine(config)) return plan_cpu_engine(config);
+  return MemoryModel(config).stages(candidate_of(config));
 }
 
 std::string dominant_category(const StageMemory& stage) {
@@ -241,12 +218,12 @@ std::int64_t min_ranks_for_state(double parameters, double bytes_per_parameter,
 
 std::vector<Diagnostic> check_memory(const Config& config, const MemoryPlan& plan) {
   std::vector<Diagnostic> notes;
-  if (config.model.family != "gpt") {
+  if (config.model.family == "state") {
     notes.push_back(
         note("NQD1303", Severity::kNote, "model",
              "only the parameter count of this model is known: the plan holds state memory and "
              "gradient traffic, but no activations and no step time",
-             "leave room for activations, or describe the model with family: gpt"));
+             "leave room for activations, or describe the model's shape"));
   }
   if (plan.limit_bytes <= 0) {
     notes.push_back(note("NQD1304", Severity::kNote, "cluster.memory_bytes",
@@ -258,8 +235,8 @@ std::vector<Diagnostic> check_memory(const Config& config, const MemoryPlan& pla
     notes.push_back(note("NQD1307", Severity::kWarning, "cluster.memory_bytes",
                          "fits with only " +
                              format_bytes(plan.limit_bytes - plan.worst_total_bytes) +
-                             " to spare, which the device context (0.5 to 1 GB) and allocator "
-                             "fragmentation may take",
+                             " to spare, which library workspaces and allocator fragmentation may "
+                             "take",
                          "leave 10 % of the device's memory free"));
   }
   return notes;

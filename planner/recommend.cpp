@@ -43,6 +43,7 @@ Config with_mesh(Config config, std::int64_t dp, std::int64_t tp, std::int64_t p
   parallel.dp = dp;
   parallel.tp = tp;
   parallel.pp = pp;
+  parallel.cp = 1;
   parallel.vpp = 1;
   parallel.schedule = Schedule::k1F1B;
   parallel.pipeline_split.clear();
@@ -65,6 +66,8 @@ struct Rung {
   Config config;
 };
 
+Config recomputing(Config config) { return with_recompute(std::move(config), Recompute::kFull); }
+
 void add_sharded_rungs(const Config& on, const std::string& tail, std::vector<Rung>& rungs) {
   if (on.parallel.dp <= 1) return;
   for (Engine engine : {Engine::kZero1, Engine::kZero2}) {
@@ -83,7 +86,7 @@ std::vector<Rung> split_rungs(const Config& config) {
   const std::string tp = "tp " + std::to_string(node) + " in the node";
   std::vector<Rung> rungs;
   if (devices % node != 0) return rungs;
-  const Config split = with_recompute(with_mesh(config, devices / node, node, 1));
+  const Config split = recomputing(with_mesh(config, devices / node, node, 1));
   if (split.parallel.dp > 1) {
     rungs.push_back({tp + " + zero1 across", with_engine(split, Engine::kZero1)});
     rungs.push_back({tp + " + zero3 across", with_engine(split, Engine::kZero3)});
@@ -92,7 +95,7 @@ std::vector<Rung> split_rungs(const Config& config) {
   }
   for (std::int64_t pp = 2; node * pp <= devices; pp *= 2) {
     if (devices % (node * pp) != 0) break;
-    const Config piped = with_recompute(with_mesh(config, devices / (node * pp), node, pp));
+    const Config piped = recomputing(with_mesh(config, devices / (node * pp), node, pp));
     rungs.push_back(
         {tp + " + pp " + std::to_string(pp) + " + zero1", with_engine(piped, Engine::kZero1)});
   }
@@ -105,15 +108,16 @@ std::vector<Rung> ladder(const Config& config) {
   Config flat = with_mesh(config, config.parallel.ranks(), 1, 1);
   flat.train.recompute = Recompute::kNone;
   std::vector<Rung> rungs = {{"ddp", with_engine(flat, Engine::kDdp)}};
-  if (config.model.family != "gpt") {
+  if (config.model.family == "state") {
     add_sharded_rungs(flat, "", rungs);
     return rungs;
   }
-  rungs.push_back({"ddp with recompute: full", with_recompute(rungs[0].config)});
+  rungs.push_back({"ddp with recompute: full", recomputing(rungs[0].config)});
   std::vector<Rung> sharded;
   add_sharded_rungs(flat, "", sharded);
-  add_sharded_rungs(with_recompute(flat), " with recompute: full", sharded);
-  std::vector<Rung> split = split_rungs(config);
+  add_sharded_rungs(recomputing(flat), " with recompute: full", sharded);
+  std::vector<Rung> split;
+  if (is_transformer(config.model)) split = split_rungs(config);
   const bool split_first = static_cast<double>(parameter_count(config.model)) > kSplitFirst;
   if (split_first) sharded.swap(split);
   rungs.insert(rungs.end(), sharded.begin(), sharded.end());
@@ -146,12 +150,12 @@ std::optional<Rung> first_fitting(const Config& config) {
 bool same_layout(const Config& a, const Config& b) {
   return a.parallel.engine == b.parallel.engine && a.parallel.dp == b.parallel.dp &&
          a.parallel.tp == b.parallel.tp && a.parallel.pp == b.parallel.pp &&
-         a.train.recompute == b.train.recompute;
+         a.parallel.cp == b.parallel.cp && a.train.recompute == b.train.recompute;
 }
 
 std::string arithmetic(const Config& config) {
-  const std::string what = config.model.family == "gpt" ? " + activations and buffers"
-                                                        : " + buckets, without activations,";
+  const std::string what = config.model.family == "state" ? " + buckets, without activations,"
+                                                          : " + activations and buffers";
   return state_formula(config) + what + " = " + format_bytes(plan_memory(config).worst_total_bytes);
 }
 
@@ -171,11 +175,12 @@ std::string state_headroom(const Config& config, double parameters) {
   const std::int64_t whole_nodes = (fewest + node - 1) / node * node;
   std::int64_t power = 1;
   while (power <= whole_nodes + node) power *= 2;
-  std::vector<std::int64_t> counts = {fewest, whole_nodes, whole_nodes + node, power};
-  counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
   std::string devices;
   std::string left;
-  for (std::int64_t count : counts) {
+  std::int64_t before = 0;
+  for (const std::int64_t count : {fewest, whole_nodes, whole_nodes + node, power}) {
+    if (count == before) continue;
+    before = count;
     const std::string comma = devices.empty() ? "" : ", ";
     devices += comma + std::to_string(count);
     left += comma + decimal_gb(limit - state * parameters / static_cast<double>(count));

@@ -86,6 +86,7 @@ struct CustomBlock {
   double forward_flops = 0;  // of one sample
   double saved_bytes = 0;    // kept from forward to backward of one sample
   double input_bytes = 0;    // what full recomputation keeps
+  friend bool operator==(const CustomBlock&, const CustomBlock&) = default;
 };
 
 struct ModelSpec {
@@ -218,6 +219,7 @@ struct TrainSpec {
   // Element-wise chains run as one kernel and keep no intermediate results. False: eager kernels,
   // which also keep a gated MLP's activated gate and a second copy of flash attention's output.
   bool fused_kernels = true;
+  bool fused_loss = false;  // cross-entropy is one kernel: no float32 copies of the logits
   bool ema = false;
   Runtime runtime = Runtime::kNqd;
   double tokens = 0;       // to train on in all; 0 = not given

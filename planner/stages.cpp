@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "planner/layer_split.h"
 #include "planner/models/dimensions.h"
+#include "planner/pipeline.h"
 
 namespace nqd::planner {
 namespace {
@@ -49,65 +51,104 @@ void append(StageLayout& stage, TensorSpec tensor, std::int64_t unit) {
   stage.tensors.push_back(std::move(tensor));
 }
 
-bool on_stage(const StageLayout& stage, std::int64_t first_layer, const TensorSpec& tensor,
-              std::int64_t layers) {
-  if (tensor.unit == 0) return stage.first;
-  if (tensor.unit > layers) return stage.last;  // multi-token prediction, final norm, head
-  const std::int64_t layer = tensor.unit - 1;
-  return layer >= first_layer && layer < first_layer + stage.layers;
+// Calls use(chunk's stage, first layer, layers) for every chunk in order.
+template <typename Use>
+void for_each_chunk(const ScheduleSpec& spec, std::span<const std::int64_t> split,
+                    std::int64_t layers, Use use) {
+  std::int64_t first = 0;
+  for (std::int64_t chunk = 0; chunk < chunk_count(spec); ++chunk) {
+    const auto i = static_cast<std::size_t>(chunk);
+    const std::int64_t count = split.empty() ? layers_of_chunk(layers, chunk_count(spec), chunk)
+                               : i < split.size() ? split[i]
+                                                  : 0;
+    use(stage_of_chunk(spec, chunk), first, count);
+    first += count;
+  }
 }
 
-void fill_tensors(const Config& config, const std::vector<TensorSpec>& all,
-                  std::int64_t first_layer, StageLayout& stage) {
+ScheduleSpec spec_of(const Config& config) {
+  ScheduleSpec spec = schedule_spec(config);
+  spec.stages = std::max<std::int64_t>(spec.stages, 1);
+  // A split says how many chunks there are, also where the schedule does not interleave them.
+  const auto chunks = static_cast<std::int64_t>(config.parallel.pipeline_split.size());
+  if (chunks > chunk_count(spec)) spec.virtual_stages = chunks / spec.stages;
+  return spec;
+}
+
+bool embeds_again(const ModelSpec& model) { return model.tied_head || model.mtp_layers > 0; }
+
+// The stage that holds a unit: of layers as the chunks say, embeddings and head at the ends.
+std::vector<std::int64_t> stages_of_units(const Config& config, const ScheduleSpec& spec) {
+  const ModelSpec& model = config.model;
+  std::vector<std::int64_t> stages(static_cast<std::size_t>(model.layers + model.mtp_layers + 2),
+                                   stage_of_chunk(spec, chunk_count(spec) - 1));
+  stages.front() = 0;
+  for_each_chunk(spec, config.parallel.pipeline_split, model.layers,
+                 [&](std::int64_t stage, std::int64_t first, std::int64_t count) {
+                   const std::int64_t end = std::min(first + count, model.layers);
+                   for (std::int64_t layer = first; layer < end; ++layer) {
+                     stages[static_cast<std::size_t>(layer + 1)] = stage;
+                   }
+                 });
+  return stages;
+}
+
+void fill_tensors(const Config& config, const ScheduleSpec& spec, std::vector<StageLayout>& out) {
+  const std::vector<TensorSpec> all = parameters(config.model);
+  const std::vector<std::int64_t> stages = stages_of_units(config, spec);
   for (const TensorSpec& tensor : all) {
-    if (!on_stage(stage, first_layer, tensor, config.model.layers)) continue;
+    StageLayout& stage =
+        out[static_cast<std::size_t>(stages[static_cast<std::size_t>(tensor.unit)])];
     append(stage, rank_part(config, tensor), tensor.unit);
   }
-  // Multi-token prediction embeds tokens on the last stage.
-  const bool copies = config.model.tied_head || config.model.mtp_layers > 0;
-  if (stage.last && !stage.first && all.front().split == TensorSplit::kVocabulary && copies) {
-    TensorSpec copy = rank_part(config, all.front());
-    copy.name = config.model.tied_head ? "head.weight" : "mtp.embedding.token";
-    append(stage, std::move(copy), stage.tensors.back().unit);
+  StageLayout& last = out[static_cast<std::size_t>(stages.back())];
+  if (last.first || all.front().split != TensorSplit::kVocabulary || !embeds_again(config.model)) {
+    return;
   }
+  TensorSpec copy = rank_part(config, all.front());
+  copy.name = config.model.tied_head ? "head.weight" : "mtp.embedding.token";
+  append(last, std::move(copy), last.tensors.back().unit);
 }
 
 }  // namespace
 
+StageShare stage_share(const ScheduleSpec& spec, std::span<const std::int64_t> split,
+                       std::int64_t dense, std::int64_t moe, std::int64_t stage) {
+  StageShare share;
+  for_each_chunk(spec, split, dense + moe,
+                 [&](std::int64_t holder, std::int64_t first, std::int64_t count) {
+                   if (holder != stage) return;
+                   const std::int64_t ordinary = std::clamp<std::int64_t>(dense - first, 0, count);
+                   share.dense += ordinary;
+                   share.moe += count - ordinary;
+                 });
+  share.first = stage == 0;
+  share.last = stage == stage_of_chunk(spec, chunk_count(spec) - 1);
+  return share;
+}
+
 std::int64_t layers_of_stage(const Config& config, std::int64_t stage) {
-  const std::vector<std::int64_t>& split = config.parallel.pipeline_split;
-  const std::int64_t stages = std::max<std::int64_t>(config.parallel.pp, 1);
-  if (split.empty()) {
-    return config.model.layers / stages + (stage < config.model.layers % stages ? 1 : 0);
-  }
-  std::int64_t layers = 0;
-  for (auto i = static_cast<std::size_t>(stage); i < split.size();
-       i += static_cast<std::size_t>(stages)) {
-    layers += split[i];
-  }
-  return layers;
+  return stage_share(spec_of(config), config.parallel.pipeline_split, config.model.layers, 0, stage)
+      .layers();
 }
 
 std::vector<StageLayout> stage_layouts(const Config& config) {
-  const std::int64_t stages = std::max<std::int64_t>(config.parallel.pp, 1);
-  const std::vector<TensorSpec> all = parameters(config.model);
-  std::vector<StageLayout> out;
-  std::int64_t first_layer = 0;
-  for (std::int64_t i = 0; i < stages; ++i) {
-    StageLayout stage;
+  const ScheduleSpec spec = spec_of(config);
+  std::vector<StageLayout> out(static_cast<std::size_t>(spec.stages));
+  for (std::int64_t i = 0; i < spec.stages; ++i) {
+    StageLayout& stage = out[static_cast<std::size_t>(i)];
+    const StageShare share =
+        stage_share(spec, config.parallel.pipeline_split, config.model.layers, 0, i);
     stage.stage = i;
-    stage.layers = layers_of_stage(config, i);
-    stage.first = i == 0;
-    stage.last = i + 1 == stages;
-    if (all.empty()) {
+    stage.layers = share.layers();
+    stage.first = share.first;
+    stage.last = share.last;
+    if (!is_transformer(config.model)) {
       stage.parameters = static_cast<double>(parameter_count(config.model)) /
-                         static_cast<double>(config.parallel.tp * stages);
-    } else {
-      fill_tensors(config, all, first_layer, stage);
+                         static_cast<double>(config.parallel.tp * spec.stages);
     }
-    first_layer += stage.layers;
-    out.push_back(std::move(stage));
   }
+  if (is_transformer(config.model)) fill_tensors(config, spec, out);
   return out;
 }
 

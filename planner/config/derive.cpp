@@ -5,6 +5,7 @@
 #include "planner/config/resolution.h"
 #include "planner/fabric.h"
 #include "planner/layout.h"
+#include "planner/models/dimensions.h"
 
 namespace nqd::planner {
 namespace {
@@ -62,16 +63,25 @@ void derive_model(Resolution& r) {
       derive(r, "model.kv_heads", {"model.heads"}, "heads",
              [](const Config& c) { return c.model.heads; });
     }
+    if (model.family == "vit" && model.image.patch > 0) {
+      derive(r, "model.sequence", {"model.image"}, "(image.size / image.patch)² + 1",
+             [](const Config& c) { return dimensions_of(c.model).tokens; });
+    }
+    if (model.family == "moe") {
+      derive(r, "model.moe.expert_hidden", {"model.ffn_hidden"}, "ffn_hidden",
+             [](const Config& c) { return c.model.ffn_hidden; });
+    }
     if (r.given("model.heads") && r.given("model.hidden") && model.heads > 0) {
       derive(r, "model.head_dim", {"model.hidden", "model.heads"}, "hidden / heads",
              [](const Config& c) { return c.model.hidden / c.model.heads; });
     }
   }
-  const bool shaped = model.layers > 0 && model.hidden > 0 && model.vocab > 0 && model.sequence > 0;
   // Not set(): the count is no key of such a model, so it is not listed as one.
-  if (shaped && r.reliable("model.ffn_hidden")) {
-    model.parameters = static_cast<double>(parameter_count(model));
-  }
+  const auto& bad = r.findings.unreliable;
+  const bool sound = std::none_of(bad.begin(), bad.end(), [](const std::string& path) {
+    return path == "model" || path.starts_with("model.");
+  });
+  if (sound) model.parameters = static_cast<double>(parameter_count(model));
 }
 
 // Cluster presets give the 16-bit rates; float32 has its own.

@@ -16,6 +16,10 @@ std::string_view trimmed(std::string_view text) {
 void forget_places(YamlNode& node) {
   node.place = {};
   for (YamlNode& item : node.items) forget_places(item);
+  for (YamlEntry& entry : node.entries) {
+    entry.key_place = {};
+    forget_places(entry.value);
+  }
 }
 
 std::string unknown_hint(std::string_view key) {

@@ -55,4 +55,12 @@ Dimensions dimensions_of(const ModelSpec& model) {
   return d;
 }
 
+bool is_plain_gpt(const ModelSpec& model) {
+  const Dimensions d = dimensions_of(model);
+  return model.family == "gpt" && model.norm == Norm::kLayerNorm &&
+         model.positions == Positions::kLearned && model.bias && model.qkv_bias && model.causal &&
+         !model.gated_mlp && !d.mla && d.kv_heads == d.heads && d.queries == d.hidden &&
+         model.mtp_layers == 0;
+}
+
 }  // namespace nqd::planner

@@ -75,6 +75,9 @@ std::int64_t layer_count(const ModelShape& shape) {
 
 ModelShape model_shape(const ModelSpec& model, const TrainSpec& train) {
   if (is_transformer(model)) return transformer_shape(model, train);
+  if (model.family == "edsr") return edsr_shape(model);
+  if (model.family == "unet") return unet_shape(model, train);
+  if (model.family == "custom") return custom_shape(model);
   ModelShape shape;
   shape.parameters = model.parameters;
   return shape;

@@ -115,6 +115,10 @@ struct BlockShape {
   AttentionShape attention;
   std::vector<Pointwise> pointwise;
   std::vector<SavedTensor> saved;
+  // What checkpointing by operation keeps instead, as torchtitan's selective policy "op" does
+  // (arXiv:2410.06511, section 3.2.1): the block's input, attention's output, and the output of
+  // every other matrix product. Empty for blocks that it leaves alone.
+  std::vector<SavedTensor> saved_by_operation;
   double output_elements = 0;  // of one sample: what goes to the next block (or stage)
   // Of one sample, one way: tokens · top_k · hidden; 0 = no experts.
   double all_to_all_elements = 0;

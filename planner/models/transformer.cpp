@@ -82,6 +82,13 @@ class BlockBuilder {
   void activation(double rows_by_ffn, Split split, const char* hidden, const char* activated);
   void experts();
   void logits();
+  // Matrix products, forward, by what they put out: the first, third, fifth … are kept.
+  void product(double elements, Split split) {
+    products_.push_back({"product", elements, 2, split});
+  }
+  void attention_products();
+  void mlp_products(double rows, double ffn, Split hidden, Split out);
+  void keep_by_operation(bool moe);
 
   const ModelSpec& model_;
   const TrainSpec& train_;
@@ -89,6 +96,7 @@ class BlockBuilder {
   double n_;
   double h_;
   BlockShape block_;
+  std::vector<SavedTensor> products_;
 };
 
 void BlockBuilder::query_projection() {
@@ -214,6 +222,50 @@ void BlockBuilder::experts() {
   block_.all_to_all_elements = computed * h_;
 }
 
+void BlockBuilder::attention_products() {
+  const auto queries = n_ * static_cast<double>(d_.queries);
+  const auto keys = n_ * static_cast<double>(d_.keys);
+  const auto values = n_ * static_cast<double>(d_.values);
+  if (d_.mla) {
+    const MlaSpec& mla = model_.mla;
+    if (mla.q_lora_rank > 0) product(n_ * static_cast<double>(mla.q_lora_rank), Split::kSequence);
+    product(queries, Split::kTensor);
+    product(n_ * static_cast<double>(mla.kv_lora_rank + mla.qk_rope_head_dim), Split::kSequence);
+    product(n_ * static_cast<double>(d_.heads * (mla.qk_nope_head_dim + d_.v_dim)), Split::kTensor);
+  } else if (model_.positions == Positions::kRotary) {
+    product(queries, Split::kTensor);
+    product(keys, Split::kKeyValue);
+    product(values, Split::kKeyValue);
+  } else {
+    product(queries + keys + values, Split::kTensor);
+  }
+  product(n_ * h_, Split::kSequence);
+}
+
+void BlockBuilder::mlp_products(double rows, double ffn, Split hidden, Split out) {
+  for (std::int64_t gate = 0; gate < d_.gates; ++gate) product(rows * ffn, hidden);
+  product(rows * h_, out);
+}
+
+void BlockBuilder::keep_by_operation(bool moe) {
+  attention_products();
+  if (moe) {
+    const double rows = block_.all_to_all_elements / h_;
+    mlp_products(rows, static_cast<double>(d_.expert_ffn), Split::kTensor, Split::kExpert);
+    const auto shared = static_cast<double>(model_.moe.shared_expert_hidden);
+    if (shared > 0) mlp_products(n_, shared, Split::kTensor, Split::kSequence);
+  } else {
+    mlp_products(n_, static_cast<double>(d_.ffn), Split::kTensor, Split::kSequence);
+  }
+  for (const SavedTensor& tensor : block_.saved) {
+    const bool attention = tensor.name == "attention.context";
+    if (tensor.dropped == Dropped::kNever || attention) block_.saved_by_operation.push_back(tensor);
+  }
+  for (std::size_t i = 0; i < products_.size(); i += 2) {
+    block_.saved_by_operation.push_back(products_[i]);
+  }
+}
+
 BlockShape BlockBuilder::layer(bool moe) {
   block_.name = moe ? "moe" : "dense";
   block_.parameters = count_parameters(model_, d_, moe ? UnitKind::kMoe : UnitKind::kDense);
@@ -229,6 +281,7 @@ BlockShape BlockBuilder::layer(bool moe) {
   residual("mlp.residual_mask");
   block_.tensor_sums += 1;
   block_.output_elements = n_ * h_;
+  keep_by_operation(moe);
   return block_;
 }
 

@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "base/units.h"
-#include "planner/activations.h"
 #include "planner/buckets.h"
+#include "planner/estimate/memory/block_bytes.h"
 #include "planner/pipeline.h"
 #include "planner/planner.h"
 #include "planner/stages.h"
@@ -144,42 +144,67 @@ TEST_CASE("more sharding never needs more, and the ranks together hold the whole
 }
 
 TEST_CASE("golden: recomputing an 8e9 model keeps 9.6 GB and one layer of 5 GB") {
-  ActivationBytes bytes;
-  bytes.layer = 5e9;
-  bytes.kept_layer = 5e9;
-  CHECK(layer_activation_bytes(bytes, 32, Recompute::kNone) == 160e9);
-  bytes.kept_layer = 0.3e9;
-  CHECK(layer_activation_bytes(bytes, 32, Recompute::kFull) == doctest::Approx(14.6e9));
+  Config config = state_config(8e9, Engine::kDdp, 1);
+  config.model.family = "custom";
+  config.model.blocks = {{"layer", 32, 250e6, 0, 5e9, 0.3e9}};
+  CHECK(category(config, "activations") == 160e9);
+  CHECK(category(config, "weights") == 16e9);
+  config.train.recompute = Recompute::kFull;
+  CHECK(category(config, "activations") == doctest::Approx(9.6e9));
+  CHECK(category(config, "workspace") == 5e9);
+}
+
+// One layer of a micro-batch on one rank.
+BlockBytes layer_bytes(const Config& config) {
+  const ModelShape shape = model_shape(config.model, config.train);
+  return block_bytes(config, shape, candidate_of(config)).at(1);
 }
 
 TEST_CASE("a 16-bit layer on one rank is s·b·h·(34 + 5·a·s/h)") {
   Config config = gpt3_config();
   config.parallel.tp = 1;
   const double sbh = 2048.0 * 12288;
-  CHECK(gpu_activations(config).layer == doctest::Approx(sbh * (34 + 5.0 * 96 * 2048 / 12288)));
+  CHECK(layer_bytes(config).kept == sbh * (34 + 5.0 * 96 * 2048 / 12288));
+  config.train.recompute = Recompute::kSelective;
+  CHECK(layer_bytes(config).kept == 34 * sbh);
   config.train.recompute = Recompute::kFull;
-  CHECK(gpu_activations(config).kept_layer == doctest::Approx(2 * sbh));
+  CHECK(layer_bytes(config).kept == 2 * sbh);
+  config.parallel.tp = 8;
+  config.train.recompute = Recompute::kSelective;
+  CHECK(layer_bytes(config).kept == sbh * (10 + 24.0 / 8));
+  config.parallel.sequence_parallel = true;
+  CHECK(layer_bytes(config).kept == sbh * 34 / 8);
 }
 
-TEST_CASE("Korthikanti figure 1: 22B and 175B activations and state in GiB") {
-  Config config = gpt3_config();
-  const double in_flight = in_flight_micro_batches(config, 0);
-  CHECK(in_flight == 8);
-  config.parallel.schedule = Schedule::kInterleaved;
-  config.parallel.vpp = 3;
-  const ActivationBytes bytes = gpu_activations(config);
-  const double layers = in_flight_micro_batches(config, 0) * 96 / 8;
-  CHECK(layers * bytes.layer / kGiB == doctest::Approx(66.84375));
-  CHECK(18 * 12.0 * 96 * 12288 * 12288 / 64 / kGiB == 45.5625);
-
-  config.model = gpt_model(48, 6144, 64, 51200, 2048);
-  config.parallel.pp = 1;
-  config.parallel.schedule = Schedule::k1F1B;
-  config.train.micro_batch_size = 4;
-  CHECK(48 * gpu_activations(config).layer / kGiB == doctest::Approx(59.25));
-  config.parallel.sequence_parallel = true;
-  CHECK(48 * gpu_activations(config).layer / (48 * 4 * 2048 * 6144.0) ==
-        doctest::Approx((34 + 5.0 * 64 * 2048 / 6144) / 8));
+TEST_CASE("Korthikanti figure 1: activations and state in GiB") {
+  struct Row {
+    std::int64_t layers, hidden, heads, pp, vpp, micro_batch;
+    double state, none, selective;
+  };
+  for (const Row& row : {Row{48, 6144, 64, 1, 1, 4, 45.5625, 59.25, 9.5625},
+                         Row{96, 12288, 96, 8, 3, 1, 45.5625, 66.84375, 12.3515625},
+                         Row{105, 20480, 128, 35, 3, 1, 31.640625, 114.0234375, 23.076171875},
+                         Row{128, 25600, 160, 64, 1, 1, 32.958984375, 131.25, 26.5625}}) {
+    Config config = gpt3_config();
+    config.model = gpt_model(row.layers, row.hidden, row.heads, 51200, 2048);
+    config.parallel.pp = row.pp;
+    config.parallel.vpp = row.vpp;
+    config.parallel.schedule = row.vpp > 1 ? Schedule::kInterleaved : Schedule::k1F1B;
+    config.train.micro_batch_size = row.micro_batch;
+    config.train.global_batch_size = 20 * row.pp * row.micro_batch;
+    const double layers = in_flight_micro_batches(config, 0) * static_cast<double>(row.layers) /
+                          static_cast<double>(row.pp);
+    CHECK(layers * layer_bytes(config).kept / kGiB == doctest::Approx(row.none).epsilon(1e-12));
+    config.parallel.sequence_parallel = true;
+    config.train.recompute = Recompute::kSelective;
+    CHECK(layers * layer_bytes(config).kept / kGiB ==
+          doctest::Approx(row.selective).epsilon(1e-12));
+    const auto h = static_cast<double>(row.hidden);
+    config.train.gradient_precision = Precision::kFloat32;
+    CHECK(state_bytes(config.train).total() * 12 * static_cast<double>(row.layers) * h * h /
+              static_cast<double>(8 * row.pp) / kGiB ==
+          row.state);
+  }
 }
 
 TEST_CASE("the first stage holds the embeddings, the last the head and a copy of the tied one") {
@@ -246,7 +271,11 @@ TEST_CASE("zero3 gathers the unit in use and the next") {
 TEST_CASE("logits are float32 on the last stage, activations fall along a 1F1B pipeline") {
   const Config config = gpt3_config();
   CHECK(category(config, "logits", 0) == 0);
-  CHECK(category(config, "logits", 7) == 4.0 * 2048 * 51200 / 8);
+  // They are there when the last stage computes its loss, which is not when it needs most.
+  CHECK(category(config, "logits", 7) == 0);
+  Config wide = config;
+  wide.model.vocab = 512000;
+  CHECK(category(wide, "logits", 7) == 4.0 * 2048 * 512000 / 8);
   double before = INFINITY;
   for (std::size_t stage = 0; stage < 7; ++stage) {
     const double bytes = category(config, "activations", stage);

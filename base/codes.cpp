@@ -220,9 +220,6 @@ constexpr std::array kCodes = {
     CodeInfo{"NQD1232", "zero-bubble schedule without a pipeline",
              "zb-h1, zb-h2 and zb-v put weight gradients where a pipeline would be idle. With pp "
              "= 1 nothing is idle, and the setting would be ignored."},
-    CodeInfo{"NQD1233", "mixture of experts without experts",
-             "The family moe differs from llama by its experts alone. Give model.moe.experts and "
-             "its companions, or use the family llama."},
     CodeInfo{"NQD1234", "expert parallelism without experts",
              "ep divides the routed experts of a model among ranks. Only the family moe has any."},
     CodeInfo{"NQD1235", "experts not divisible by ep",
@@ -232,8 +229,6 @@ constexpr std::array kCodes = {
              "ep·expert_tp that hold one set each. The groups must fill the stage."},
     CodeInfo{"NQD1237", "expert_tp does not divide tp",
              "The columns of an expert are divided among expert_tp ranks of one tp group."},
-    CodeInfo{"NQD1238", "experts per token out of range",
-             "Each token visits at least one expert and at most all of them."},
     CodeInfo{"NQD1239", "expert width not divisible",
              "The columns of a routed expert are divided among expert_tp ranks, those of the "
              "shared experts among tp, in equal parts."},
@@ -276,28 +271,17 @@ constexpr std::array kCodes = {
     CodeInfo{"NQD1251", "kv_heads beside latent attention",
              "Multi-head latent attention keeps one compressed vector a token and expands it to "
              "keys and values of every head. There are no groups of kv heads."},
-    CodeInfo{"NQD1252", "latent attention incomplete",
-             "model.mla needs the widths of its heads: qk_nope_head_dim, v_head_dim, and "
-             "qk_rope_head_dim where positions are rotary."},
-    CodeInfo{"NQD1253", "patches do not tile the picture",
-             "A vision transformer cuts a picture of size·size pixels into whole patches of "
-             "patch·patch."},
     CodeInfo{"NQD1254", "expert parallelism without sequence parallelism",
              "All ranks of a tp group hold the same tokens unless sequence_parallel divides them."
              " With ep they would send every token tp times. Megatron-LM refuses this too."},
     CodeInfo{"NQD1255", "sides not fit for fp8",
              "8-bit matrix units take operands whose sides are multiples of 16 on every rank."},
-    CodeInfo{"NQD1256", "picture cannot be halved that often",
-             "A UNet of n levels halves the picture n-1 times, so its size is a multiple of "
-             "2^(n-1)."},
     CodeInfo{"NQD1257", "attention at a size that no level has",
              "model.image.attention_at lists picture sizes. The levels have size, size/2, size/4 "
              "and so on."},
     CodeInfo{"NQD1258", "capacity factor below 1",
              "Each expert takes capacity_factor times its even share of the tokens and drops the "
              "rest. Below 1 some tokens are dropped in any case."},
-    CodeInfo{"NQD1259", "no upsampler of that scale",
-             "EDSR enlarges by a pixel shuffle of 2 or 3, or of 2 twice."},
     CodeInfo{"NQD1260", "odd head size with rotary positions",
              "Rotary positions turn pairs of channels by an angle, so a head has an even number "
              "of them."},
@@ -395,9 +379,10 @@ constexpr std::array kCodes = {
     CodeInfo{"NQD2061", "JSON that is no table of published rows",
              "A table is an object with a list \"rows\", or that list alone. docs/accuracy.md has "
              "the fields of a row; a row that cannot be represented is no error."},
-    CodeInfo{"NQD2062", "no constant of that name",
-             "Constants are members of GPU, stack and cluster presets. A fit can only free those of "
-             "presets that its rows use."},
+    CodeInfo{
+        "NQD2062", "no constant of that name",
+        "Constants are members of GPU, stack and cluster presets. A fit can only free those of "
+        "presets that its rows use."},
     CodeInfo{
         "NQD2101", "evidence cannot be read",
         "The file is truncated, no JSON, JSON of another program, an nqd document with a member "
@@ -417,10 +402,11 @@ constexpr std::array kCodes = {
              "The sizes, type, operator, algorithm or iterations given do not make a sweep: sizes "
              "grow from --begin to --end by --factor or --step, and the smallest holds at least "
              "one element."},
-    CodeInfo{"NQD2105", "a collective that cannot be simulated",
-             "`nqd simulate collective` runs nqd's own algorithms over virtual ranks, so it shows "
-             "only what nqd can run. Other algorithms have a price (`nqd calc comm`) and no code to "
-             "show."},
+    CodeInfo{
+        "NQD2105", "a collective that cannot be simulated",
+        "`nqd simulate collective` runs nqd's own algorithms over virtual ranks, so it shows "
+        "only what nqd can run. Other algorithms have a price (`nqd calc comm`) and no code to "
+        "show."},
     CodeInfo{"NQD2201", "nothing to fit a curve to",
              "An alpha-beta curve needs measured times of at least two payload sizes."},
     CodeInfo{
@@ -472,9 +458,10 @@ constexpr std::array kCodes = {
     CodeInfo{"NQD2316", "known only when the script runs",
              "A branch, a sourced file or the number of nodes depends on something outside of the "
              "script. The first branch is read; --define NAME=VALUE gives a variable a value."},
-    CodeInfo{"NQD2317", "argument that may be misspelt",
-             "The argument is not one that nqd knows, and is close to one that it does. Megatron-LM "
-             "stops at a misspelt argument."},
+    CodeInfo{
+        "NQD2317", "argument that may be misspelt",
+        "The argument is not one that nqd knows, and is close to one that it does. Megatron-LM "
+        "stops at a misspelt argument."},
     CodeInfo{"NQD2318", "parameters that are not counted",
              "The model has a few weights beyond those that nqd's shapes count; the message says "
              "which."},

@@ -17,13 +17,18 @@ struct Context {
 };
 
 void add_bench_command(CLI::App& app, Context& context);
+void add_calc_command(CLI::App& app, Context& context);
 void add_calibrate_command(CLI::App& app, Context& context);
 void add_data_command(CLI::App& app, Context& context);
 void add_doctor_command(CLI::App& app, Context& context);
 void add_explain_command(CLI::App& app, Context& context);
+void add_export_command(CLI::App& app, Context& context);
+void add_import_command(CLI::App& app, Context& context);
 void add_mesh_plan_command(CLI::App& app, Context& context);
 void add_report_command(CLI::App& app, Context& context);
 void add_schema_command(CLI::App& app, Context& context);
+void add_search_command(CLI::App& app, Context& context);
+void add_simulate_command(CLI::App& app, Context& context);
 void add_train_command(CLI::App& app, Context& context);
 
 }  // namespace nqd::cli

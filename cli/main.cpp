@@ -17,8 +17,13 @@ namespace {
 
 void add_commands(CLI::App& app, Context& context) {
   add_mesh_plan_command(app, context);
+  add_search_command(app, context);
+  add_import_command(app, context);
+  add_export_command(app, context);
   add_bench_command(app, context);
   add_calibrate_command(app, context);
+  add_calc_command(app, context);
+  add_simulate_command(app, context);
   add_data_command(app, context);
   add_train_command(app, context);
   add_report_command(app, context);

@@ -9,7 +9,10 @@ void Found::merge(const Found& other, const MeshOptions& options) {
   considered += other.considered;
   evaluated += other.evaluated;
   fitting += other.fitting;
-  for (std::size_t i = 0; i < kRules; ++i) rejected[i] += other.rejected[i];
+  for (std::size_t i = 0; i < kRules; ++i) {
+    rejected[i] += other.rejected[i];
+    if (!examples[i]) examples[i] = other.examples[i];
+  }
   const auto order = [&](const Score& a, const Score& b) {
     return better(options.objective, a, b);
   };
@@ -39,7 +42,7 @@ Found MeshSearch::run(const Mesh& mesh) {
   candidate.pp = mesh.pp;
   candidate.cp = mesh.cp;
   if (const std::optional<Rule> broken = mesh_violation(space_.facts(), candidate)) {
-    reject(*broken, static_cast<std::size_t>(found_.considered));
+    reject(*broken, candidate, static_cast<std::size_t>(found_.considered));
     return std::move(found_);
   }
   replica_batch_ = space_.facts().global_batch_size / mesh.dp;
@@ -53,27 +56,29 @@ Found MeshSearch::run(const Mesh& mesh) {
   return std::move(found_);
 }
 
-void MeshSearch::reject(Rule rule, std::size_t candidates) {
-  found_.rejected[static_cast<std::size_t>(rule)] += static_cast<std::int64_t>(candidates);
+void MeshSearch::reject(Rule rule, const Candidate& candidate, std::size_t candidates) {
+  const auto i = static_cast<std::size_t>(rule);
+  found_.rejected[i] += static_cast<std::int64_t>(candidates);
+  if (!found_.examples[i]) found_.examples[i] = candidate;
 }
 
 void MeshSearch::search_experts(Candidate candidate) {
   const std::size_t inside = sizes_.size() * sequence_parallel_.size();
   const std::size_t below = inside * space_.recomputes().size();
   if (const auto broken = expert_violation(space_.facts(), candidate)) {
-    return reject(*broken, below * variants_.size() * space_.engines().size());
+    return reject(*broken, candidate, below * variants_.size() * space_.engines().size());
   }
   for (const Engine engine : space_.engines()) {
     candidate.engine = engine;
     if (const auto broken = engine_violation(space_.facts(), candidate)) {
-      reject(*broken, below * variants_.size());
+      reject(*broken, candidate, below * variants_.size());
       continue;
     }
     for (const Variant& variant : variants_) {
       candidate.schedule = variant.schedule;
       candidate.vpp = variant.vpp;
       if (const auto broken = schedule_violation(space_.facts(), candidate)) {
-        reject(*broken, below);
+        reject(*broken, candidate, below);
         continue;
       }
       search_variant(candidate);
@@ -86,13 +91,13 @@ void MeshSearch::search_variant(Candidate candidate) {
   for (const Recompute recompute : space_.recomputes()) {
     candidate.recompute = recompute;
     if (const auto broken = recompute_violation(space_.facts(), candidate)) {
-      reject(*broken, sizes_.size() * sequence_parallel_.size());
+      reject(*broken, candidate, sizes_.size() * sequence_parallel_.size());
       continue;
     }
     for (const bool sequence_parallel : sequence_parallel_) {
       candidate.sequence_parallel = sequence_parallel;
       if (const auto broken = sequence_violation(space_.facts(), candidate)) {
-        reject(*broken, sizes_.size());
+        reject(*broken, candidate, sizes_.size());
         continue;
       }
       search_sizes(candidate);
@@ -107,11 +112,11 @@ void MeshSearch::search_sizes(Candidate candidate) {
     candidate.micro_batch_size = size;
     candidate.micro_batches = static_cast<std::int32_t>(replica_batch_ / size);
     if (const auto broken = batch_violation(space_.facts(), candidate)) {
-      reject(*broken, 1);
+      reject(*broken, candidate, 1);
       continue;
     }
     if (too_large) {
-      reject(Rule::kMemory, 1);
+      reject(Rule::kMemory, candidate, 1);
       continue;
     }
     ++found_.evaluated;
@@ -120,7 +125,7 @@ void MeshSearch::search_sizes(Candidate candidate) {
       keep(candidate, worst.total_bytes);
       continue;
     }
-    reject(Rule::kMemory, 1);
+    reject(Rule::kMemory, candidate, 1);
     const Score miss{candidate, 0, worst.total_bytes};
     if (!found_.nearest || better(Objective::kMemory, miss, *found_.nearest)) found_.nearest = miss;
     // A larger micro-batch of the same plan never takes less.

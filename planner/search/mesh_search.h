@@ -1,6 +1,7 @@
 // Everything that one mesh can be made of, evaluated.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -29,7 +30,8 @@ struct Found {
   std::int64_t evaluated = 0;  // bytes and, where they fit, seconds
   std::int64_t fitting = 0;
   RuleCounts rejected = {};
-  std::vector<Score> best;  // in order; see MeshOptions
+  std::array<std::optional<Candidate>, kRules> examples;  // the first of each that was rejected
+  std::vector<Score> best;                                // in order; see MeshOptions
   ParetoFront front;
   // The fewest bytes of what does not fit. With pruning not the fewest of all.
   std::optional<Score> nearest;
@@ -49,7 +51,7 @@ class MeshSearch {
 
  private:
   // What is left of a prefix when a rule ends it.
-  void reject(Rule rule, std::size_t candidates);
+  void reject(Rule rule, const Candidate& candidate, std::size_t candidates);
   void search_experts(Candidate candidate);
   void search_variant(Candidate candidate);
   void search_sizes(Candidate candidate);

@@ -105,10 +105,17 @@ int thread_count(int asked, std::size_t jobs) {
 }
 
 // No factoring holds what is fixed: that is one proposal, which the devices refuse.
-Found without_a_mesh() {
+Found without_a_mesh(const Fixed& fixed) {
+  constexpr auto kRule = static_cast<std::size_t>(Rule::kDevices);
   Found found;
   found.considered = 1;
-  found.rejected[static_cast<std::size_t>(Rule::kDevices)] = 1;
+  found.rejected[kRule] = 1;
+  Candidate example;
+  example.dp = fixed.dp.value_or(1);
+  example.tp = fixed.tp.value_or(1);
+  example.pp = fixed.pp.value_or(1);
+  example.cp = fixed.cp.value_or(1);
+  found.examples[kRule] = example;
   return found;
 }
 
@@ -132,7 +139,7 @@ SearchResult search(const Config& config, const SearchOptions& options) {
                            options.prune};
   const int threads = thread_count(options.threads, jobs.size());
   if (jobs.empty()) {
-    result.found = without_a_mesh();
+    result.found = without_a_mesh(options.fixed);
   } else {
     result.found = Crew(jobs, mesh_options, options.asked).run(threads);
     if (result.found.fitting == 0 && options.prune) {
@@ -154,9 +161,12 @@ Config config_of(const Config& config, const Candidate& candidate) {
   if (planned.train.recompute != Recompute::kFull) planned.train.recompute_every = 1;
   const std::int64_t chunks = parallel.pp * parallel.vpp;
   parallel.pipeline_split.clear();
-  if (is_transformer(planned.model) && !rules::divides(chunks, planned.model.layers)) {
+  const std::int64_t layers = planned.model.layers;
+  const bool uneven = rules::layers_fill(layers, parallel.pp, parallel.vpp) &&
+                      !rules::layers_even(layers, parallel.pp, parallel.vpp);
+  if (is_transformer(planned.model) && uneven) {
     for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
-      parallel.pipeline_split.push_back(layers_of_chunk(planned.model.layers, chunks, chunk));
+      parallel.pipeline_split.push_back(layers_of_chunk(layers, chunks, chunk));
     }
   }
   return planned;

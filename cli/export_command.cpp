@@ -1,0 +1,72 @@
+// `nqd export CONFIG --to FORMAT`: nqd's config as another tool writes it.
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "base/diagnostic.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "cli/command.h"
+#include "cli/config_input.h"
+#include "planner/import/export.h"
+
+namespace nqd::cli {
+namespace {
+
+struct Options {
+  ConfigFlags config;
+  std::string format;
+  std::string output;
+  bool json = false;
+};
+
+planner::ExportResult convert(const planner::Config& config, const std::string& format) {
+  if (format == "megatron") return planner::export_megatron(config);
+  return format == "hf" ? planner::export_hugging_face(config) : planner::export_deepspeed(config);
+}
+
+int run(const Options& options) {
+  const planner::LoadedConfig loaded = load_or_throw(options.config, true);
+  const planner::ExportResult result = convert(loaded.config, options.format);
+  for (const planner::InexpressibleKey& key : result.inexpressible) {
+    Diagnostic warning;
+    warning.code = "NQD2320";
+    warning.severity = result.text.empty() ? Severity::kError : Severity::kWarning;
+    warning.path = key.path;
+    warning.message = "not expressed: " + key.path + (key.value.empty() ? "" : ": " + key.value) +
+                      " (" + key.reason + ")";
+    planner::locate(warning, loaded, loaded.text);
+    if (warning.where.file.empty()) warning.where.file = options.config.path;
+    std::cerr << format(warning);
+  }
+  const std::string text = options.json ? planner::export_json(result) : result.text;
+  if (options.output.empty()) {
+    std::cout << text;
+  } else if (!result.text.empty()) {
+    write_file(options.output, text);
+  }
+  return static_cast<int>(result.text.empty() ? ExitCode::kNo : ExitCode::kOk);
+}
+
+}  // namespace
+
+void add_export_command(CLI::App& app, Context& context) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "export", "Print a config as another tool's, and list what that tool cannot express");
+  add_config_flags(*command, options->config);
+  command->add_option("--to", options->format, "whose")
+      ->required()
+      ->check(CLI::IsMember({"megatron", "hf", "deepspeed"}));
+  command->add_option("-o,--output", options->output, "write there instead of to stdout")
+      ->type_name("FILE");
+  command->add_flag("--json", options->json, "print {text, inexpressible}");
+  command->footer(
+      "Exit status: 0 printed, 1 the config breaks a rule or the format cannot express its model, "
+      "2 "
+      "the config is malformed.");
+  command->callback([options, &context] { context.exit_code = run(*options); });
+}
+
+}  // namespace nqd::cli

@@ -1,0 +1,174 @@
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "planner/config/field.h"
+#include "planner/import/export.h"
+
+namespace nqd::planner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void list(ExportResult& result, std::string path, std::string value, std::string reason) {
+  result.inexpressible.push_back({std::move(path), std::move(value), std::move(reason)});
+}
+
+Json common(const ModelSpec& m, std::string_view type) {
+  return {{"model_type", type},
+          {"num_hidden_layers", m.layers},
+          {"hidden_size", m.hidden},
+          {"num_attention_heads", m.heads},
+          {"intermediate_size", m.ffn_hidden},
+          {"vocab_size", m.vocab},
+          {"max_position_embeddings", m.sequence},
+          {"tie_word_embeddings", m.tied_head}};
+}
+
+bool is_gpt2(const ModelSpec& m) {
+  return m.family == "gpt" && !m.gated_mlp && m.bias && m.qkv_bias && m.norm == Norm::kLayerNorm &&
+         m.positions == Positions::kLearned && m.kv_heads == m.heads && m.causal &&
+         m.head_dim * m.heads == m.hidden;
+}
+
+// llama and its kin: everything that their config.json cannot vary.
+bool is_llama(const ModelSpec& m) {
+  return (m.family == "llama" || m.family == "moe" || m.family == "gpt") && m.gated_mlp &&
+         !m.bias && m.norm == Norm::kRmsNorm && m.positions == Positions::kRotary && m.causal;
+}
+
+Json gpt2_json(const ModelSpec& m) {
+  return {{"model_type", "gpt2"},      {"n_layer", m.layers},
+          {"n_embd", m.hidden},        {"n_head", m.heads},
+          {"n_inner", m.ffn_hidden},   {"vocab_size", m.vocab},
+          {"n_positions", m.sequence}, {"tie_word_embeddings", m.tied_head}};
+}
+
+Json deepseek_json(const ModelSpec& m) {
+  Json json = common(m, "deepseek_v3");
+  json["q_lora_rank"] = m.mla.q_lora_rank > 0 ? Json(m.mla.q_lora_rank) : Json();
+  json["kv_lora_rank"] = m.mla.kv_lora_rank;
+  json["qk_nope_head_dim"] = m.mla.qk_nope_head_dim;
+  json["qk_rope_head_dim"] = m.mla.qk_rope_head_dim;
+  json["v_head_dim"] = m.mla.v_head_dim;
+  json["n_routed_experts"] = m.moe.experts;
+  json["num_experts_per_tok"] = m.moe.experts_per_token;
+  json["moe_intermediate_size"] = m.moe.expert_hidden;
+  json["first_k_dense_replace"] = m.moe.dense_layers;
+  json["num_nextn_predict_layers"] = m.mtp_layers;
+  json["n_shared_experts"] = m.moe.shared_expert_hidden / m.moe.expert_hidden;
+  return json;
+}
+
+Json llama_json(const ModelSpec& m) {
+  Json json = common(m, m.moe.experts > 0 ? "mixtral" : m.qkv_bias ? "qwen2" : "llama");
+  json["num_key_value_heads"] = m.kv_heads;
+  json["head_dim"] = m.head_dim;
+  if (m.moe.experts == 0) return json;
+  json["intermediate_size"] = m.moe.expert_hidden;
+  json["num_local_experts"] = m.moe.experts;
+  json["num_experts_per_tok"] = m.moe.experts_per_token;
+  return json;
+}
+
+// Null when no architecture has this shape.
+Json model_json(const ModelSpec& m) {
+  if (is_gpt2(m)) return gpt2_json(m);
+  if (!is_llama(m)) return {};
+  const bool experts = m.moe.experts > 0;
+  if (m.mla.kv_lora_rank > 0) {
+    const bool whole = experts && m.moe.expert_hidden > 0 &&
+                       m.moe.shared_expert_hidden % m.moe.expert_hidden == 0 && !m.qkv_bias;
+    return whole ? deepseek_json(m) : Json();
+  }
+  const bool mixtral = !m.qkv_bias && m.moe.shared_expert_hidden == 0 && m.moe.dense_layers == 0;
+  if (m.mtp_layers > 0 || (experts && !mixtral)) return {};
+  return llama_json(m);
+}
+
+std::string_view deepspeed_optimizer(OptimizerKind kind) {
+  return kind == OptimizerKind::kAdamW ? "AdamW" : "SGD";
+}
+
+Json optimizer_json(const OptimizerSpec& o) {
+  Json params = {{"lr", o.learning_rate}, {"weight_decay", o.weight_decay}};
+  if (o.kind == OptimizerKind::kAdamW) {
+    params["betas"] = {o.beta1, o.beta2};
+    params["eps"] = o.epsilon;
+  }
+  if (o.kind == OptimizerKind::kSgdMomentum) params["momentum"] = o.beta1;
+  return {{"type", deepspeed_optimizer(o.kind)}, {"params", std::move(params)}};
+}
+
+Json zero_json(const Config& c) {
+  constexpr int kStages[] = {0, 1, 2, 3, 3};
+  const bool wide = c.train.precision == Precision::kFloat32;
+  Json zero = {{"stage", kStages[static_cast<int>(c.parallel.engine)]},
+               {"reduce_bucket_size", c.train.bucket_bytes / (wide ? 4 : 2)}};
+  if (c.parallel.engine == Engine::kHsdp) zero["mics_shard_size"] = c.parallel.hsdp_shard;
+  if (c.train.optimizer.offload) zero["offload_optimizer"] = {{"device", "cpu"}};
+  return zero;
+}
+
+}  // namespace
+
+ExportResult export_hugging_face(const Config& config) {
+  ExportResult result;
+  const Json json = model_json(config.model);
+  if (json.is_null()) {
+    list(result, "model", config.model.family, "no model_type that nqd knows has this shape");
+    return result;
+  }
+  result.text = json.dump(2) + "\n";
+  list(result, "parallel", "", "a config.json is a model alone");
+  list(result, "train", "", "a config.json is a model alone");
+  return result;
+}
+
+ExportResult export_deepspeed(const Config& config) {
+  ExportResult result;
+  const TrainSpec& t = config.train;
+  Json json = {{"train_batch_size", t.global_batch_size},
+               {"train_micro_batch_size_per_gpu", t.micro_batch_size},
+               {"gradient_accumulation_steps", config.micro_batches()},
+               {"gradient_clipping", t.optimizer.grad_clip}};
+  if (t.precision == Precision::kFloat16) json["fp16"] = {{"enabled", true}};
+  if (t.precision == Precision::kBFloat16) json["bf16"] = {{"enabled", true}};
+  if (t.precision == Precision::kFp8) {
+    json["bf16"] = {{"enabled", true}};
+    list(result, "train.precision", "fp8", "written as bf16");
+  }
+  constexpr std::string_view kTypes[] = {"fp32", "bf16", "fp16", "bf16"};
+  json["data_types"] = {{"grad_accum_dtype", kTypes[static_cast<int>(t.gradient_precision)]}};
+  json["zero_optimization"] = zero_json(config);
+  json["optimizer"] = optimizer_json(t.optimizer);
+  if (config.parallel.tp > 1) json["tensor_parallel"] = {{"autotp_size", config.parallel.tp}};
+  if (config.parallel.pp > 1) json["pipeline"] = {{"stages", config.parallel.pp}};
+  result.text = json.dump(2) + "\n";
+  list(result, "model", config.model.family, "the program builds the model: see --to hf");
+  if (config.parallel.cp > 1) {
+    list(result, "parallel.cp", std::to_string(config.parallel.cp),
+         "DeepSpeed has no context parallelism");
+  }
+  if (config.parallel.ep > 1) {
+    list(result, "parallel.ep", std::to_string(config.parallel.ep),
+         "the program's MoE layers say it");
+  }
+  if (t.recompute != Recompute::kNone) {
+    list(result, "train.recompute", std::string(name(t.recompute)), "the program's layers say it");
+  }
+  if (t.ema) list(result, "train.ema", "true", "DeepSpeed keeps no average of the weights");
+  return result;
+}
+
+std::string export_json(const ExportResult& result) {
+  Json keys = Json::array();
+  for (const InexpressibleKey& key : result.inexpressible) {
+    keys.push_back({{"path", key.path}, {"value", key.value}, {"reason", key.reason}});
+  }
+  const Json json = {{"text", result.text.empty() ? Json() : Json(result.text)},
+                     {"inexpressible", std::move(keys)}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace nqd::planner

@@ -1,0 +1,135 @@
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "planner/import/importers.h"
+
+namespace nqd::planner {
+namespace {
+
+constexpr std::string_view kPerVirtual = "--num-layers-per-virtual-pipeline-stage";
+constexpr std::string_view kVirtual = "--num-virtual-stages-per-pipeline-rank";
+constexpr std::string_view kFirst = "--decoder-first-pipeline-num-layers";
+constexpr std::string_view kLast = "--decoder-last-pipeline-num-layers";
+
+std::string text(std::int64_t value) { return std::to_string(value); }
+
+struct Stages {
+  std::int64_t layers = 0;
+  std::int64_t pp = 1;
+  std::int64_t vpp = 1;
+  std::optional<std::int64_t> first;  // layers of the first and of the last rank of the pipeline
+  std::optional<std::int64_t> last;
+};
+
+// What Megatron-LM derives: layers of a rank ÷ layers of a virtual stage, both rounded down.
+void import_virtual_stages(ForeignTable& a, Stages& s) {
+  ImportDraft& draft = a.draft();
+  if (a.read(kVirtual, "parallel.vpp")) s.vpp = draft.integer("parallel.vpp");
+  const std::optional<std::int64_t> chunk = a.integer(kPerVirtual, {1, 4096});
+  if (!chunk || s.layers == 0) return;
+  const std::int64_t middle_ranks = s.pp - (s.first ? 1 : 0) - (s.last ? 1 : 0);
+  const std::int64_t middle = s.layers - s.first.value_or(0) - s.last.value_or(0);
+  if (middle_ranks <= 0 || middle <= 0) return;
+  s.vpp = std::max<std::int64_t>(1, middle / middle_ranks / *chunk);
+  a.derive(kPerVirtual, "parallel.vpp", s.vpp,
+           "(" + text(middle) + " / " + text(middle_ranks) + ") / " + text(*chunk));
+  // https://github.com/NVIDIA/Megatron-LM/issues/468
+  const std::int64_t built = middle / middle_ranks / s.vpp * s.vpp * middle_ranks;
+  if (built == middle) return;
+  Diagnostic diagnostic =
+      a.at(kPerVirtual, "NQD2311",
+           "Megatron-LM would build " + text(built) + " of these " + text(middle) +
+               " layers: each of " + text(middle_ranks) + " ranks gets " + text(s.vpp) + " · " +
+               text(middle / middle_ranks / s.vpp) + ", rounded down");
+  diagnostic.hint =
+      "choose sizes whose product divides --num-layers: pp · layers of a virtual stage";
+  draft.report(std::move(diagnostic));
+}
+
+// Layers of a rank, cut into its vpp virtual stages; nothing when they cannot be equal.
+std::optional<std::vector<std::int64_t>> split_of(const std::vector<std::int64_t>& ranks,
+                                                  std::int64_t vpp) {
+  std::vector<std::int64_t> split;
+  for (std::int64_t chunk = 0; chunk < vpp; ++chunk) {
+    for (const std::int64_t layers : ranks) {
+      if (layers % vpp != 0 || layers == 0) return std::nullopt;
+      split.push_back(layers / vpp);
+    }
+  }
+  return split;
+}
+
+void import_first_and_last(ForeignTable& a, const Stages& s) {
+  const std::int64_t middle_ranks = s.pp - (s.first ? 1 : 0) - (s.last ? 1 : 0);
+  const std::int64_t middle = s.layers - s.first.value_or(0) - s.last.value_or(0);
+  const bool divides =
+      middle_ranks == 0 ? middle == 0 : middle_ranks > 0 && middle % middle_ranks == 0;
+  std::optional<std::vector<std::int64_t>> split;
+  if (divides && middle >= 0) {
+    std::vector<std::int64_t> ranks(static_cast<std::size_t>(s.pp),
+                                    middle_ranks > 0 ? middle / middle_ranks : 0);
+    if (s.first) ranks.front() = *s.first;
+    if (s.last) ranks.back() = *s.last;
+    split = split_of(ranks, s.vpp);
+  }
+  const std::string_view key = s.first ? kFirst : kLast;
+  if (split) {
+    a.derive(key, "parallel.pipeline_split", std::move(*split), "the others share the rest");
+    return;
+  }
+  a.draft().report(a.at(key, "NQD2311",
+                        "the layers that remain, " + text(middle) +
+                            ", cannot be shared equally by " + text(middle_ranks) + " ranks of " +
+                            text(s.vpp) + " virtual stages"));
+}
+
+// Embedding and loss each count as a layer of the first and of the last stage.
+void import_accounted_split(ForeignTable& a, const Stages& s, bool embedding, bool loss) {
+  const std::string_view key = embedding ? "--account-for-embedding-in-pipeline-split"
+                                         : "--account-for-loss-in-pipeline-split";
+  const std::int64_t stages = s.pp * s.vpp;
+  const std::int64_t counted = s.layers + (embedding ? 1 : 0) + (loss ? 1 : 0);
+  const std::int64_t each = counted / stages;
+  if (counted % stages != 0 || each < 2) {
+    a.draft().report(a.at(key, "NQD2311",
+                          text(counted) +
+                              " layers, embedding and loss counted, cannot be shared "
+                              "equally by " +
+                              text(stages) + " stages"));
+    return;
+  }
+  std::vector<std::int64_t> split(static_cast<std::size_t>(stages), each);
+  if (embedding) --split.front();
+  if (loss) --split.back();
+  a.derive(key, "parallel.pipeline_split", std::move(split), "the others have " + text(each));
+}
+
+}  // namespace
+
+void import_megatron_stages(ForeignTable& a) {
+  ImportDraft& draft = a.draft();
+  Stages s;
+  s.layers = draft.integer("model.layers");
+  s.pp = draft.integer("parallel.pp", 1);
+  s.first = a.integer(kFirst, {1, 4096});
+  s.last = a.integer(kLast, {1, 4096});
+  import_virtual_stages(a, s);
+  const bool embedding = megatron_flag(a, "--account-for-embedding-in-pipeline-split");
+  const bool loss = megatron_flag(a, "--account-for-loss-in-pipeline-split");
+  if (s.pp * s.vpp <= 4096 && s.layers > 0) {
+    if (s.first || s.last) {
+      import_first_and_last(a, s);
+    } else if (embedding || loss) {
+      import_accounted_split(a, s, embedding, loss);
+    }
+  }
+  if (s.vpp > 1) {
+    set_default(draft, "parallel.schedule", std::string("interleaved"), "virtual stages");
+  } else {
+    set_default(draft, "parallel.schedule", std::string("1f1b"), "Megatron-LM's schedule");
+  }
+}
+
+}  // namespace nqd::planner

@@ -1,0 +1,13 @@
+# arguments alone, one group a line
+--num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336
+--num-attention-heads 32 --group-query-attention --num-query-groups 8
+--seq-length 4096 --max-position-embeddings 32768
+--swiglu --normalization RMSNorm --disable-bias-linear --untie-embeddings-and-output-weights
+--position-embedding-type rope --vocab-size 32000
+--num-experts 8 --moe-router-topk 2 --moe-aux-loss-coeff 1e-2 --moe-grouped-gemm
+--moe-token-dispatcher-type alltoall
+--expert-model-parallel-size 8 --tensor_model_parallel_size=1 --pipeline-model-parallel-size 4
+--num-layers-per-virtual-pipeline-stage 4
+--nnodes 8 --nproc-per-node 8
+--micro-batch-size 1 --global-batch-size 256 --train-iters 5000 --lr 1e-4 --min-lr 1e-5
+--attention-dropout 0 --hidden-dropout 0 --bf16 --use-distributed-optimizer

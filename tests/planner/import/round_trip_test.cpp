@@ -1,0 +1,209 @@
+// Config -> another tool's text -> config.
+#include <doctest/doctest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "planner/import/export.h"
+#include "tests/planner/import/imported.h"
+
+namespace nqd::planner {
+namespace {
+
+// Values under `sections`, as the loader resolved them.
+std::string resolved(const LoadedConfig& loaded, const std::vector<std::string>& sections) {
+  std::string text;
+  for (const ResolvedValue& value : loaded.resolved) {
+    for (const std::string& section : sections) {
+      // A world size that was given and one that was derived are the same.
+      if (value.path.starts_with(section)) text += value.path + " = " + value.value + "\n";
+    }
+  }
+  return text;
+}
+
+class Generator {
+ public:
+  explicit Generator(unsigned seed) : random_(seed) {}
+
+  // A config that every rule accepts and Megatron-LM can say.
+  std::string config() {
+    const std::int64_t tp = pick({1, 2, 4, 8});
+    const std::int64_t pp = pick({1, 2, 4});
+    const std::int64_t vpp = pp > 1 ? pick({1, 1, 2}) : 1;
+    const std::int64_t dp = pick({1, 2, 4, 8});
+    const std::int64_t ranks = tp * pp * dp;
+    text_ = "model:\n";
+    model(tp, pp, vpp, dp);
+    const std::int64_t gpus = std::min<std::int64_t>(ranks, 8);
+    line("cluster:\n  nodes", ranks / gpus);
+    line("  gpus_per_node", gpus);
+    text_ += "parallel:\n";
+    line("  dp", dp);
+    line("  tp", tp);
+    line("  pp", pp);
+    line("  vpp", vpp);
+    if (moe_) line("  ep", dp);
+    word("  schedule", vpp > 1 ? "interleaved" : "1f1b");
+    word("  engine", moe_ ? "zero1" : choose({"ddp", "zero1", "zero2", "zero3"}));
+    word("  order", choose({"tp-cp-dp-pp", "tp-cp-pp-dp"}));
+    flag("  sequence_parallel", tp > 1 && coin());
+    train(dp, pp);
+    return text_;
+  }
+
+ private:
+  void model(std::int64_t tp, std::int64_t pp, std::int64_t vpp, std::int64_t dp) {
+    moe_ = pick({0, 0, 1}) == 1;
+    const bool llama = moe_ || coin();
+    word("  family", moe_ ? "moe" : llama ? "llama" : "gpt");
+    line("  layers", pp * vpp * pick({1, 2, 3}));
+    line("  hidden", 64 * tp * pick({1, 2}));
+    line("  heads", 4 * tp);
+    line("  kv_heads", coin() ? 4 * tp : 2 * tp);
+    line("  ffn_hidden", 128 * tp);
+    line("  vocab", 1000 * tp);
+    line("  sequence", 128 * tp);
+    if (!llama) {
+      flag("  tied_head", coin());
+      flag("  bias", true);
+      word("  positions", choose({"learned", "rotary", "none"}));
+    }
+    if (!moe_) return;
+    text_ += "  moe:\n";
+    line("    experts", 2 * dp);
+    line("    experts_per_token", 2);
+    line("    expert_hidden", 64 * tp);
+    if (coin()) line("    shared_expert_hidden", 64 * tp);
+  }
+
+  void train(std::int64_t dp, std::int64_t pp) {
+    text_ += "train:\n";
+    const std::int64_t micro = pick({1, 2});
+    line("  micro_batch_size", micro);
+    line("  global_batch_size", micro * dp * pp * pick({1, 2, 4}));
+    line("  steps", pick({50, 1000}));
+    const std::string precision = choose({"bfloat16", "float16", "float32", "fp8"});
+    word("  precision", precision);
+    const bool half = precision == "float16";
+    word("  gradient_precision", half && coin()                        ? "float16"
+                                 : (precision == "bfloat16" && coin()) ? "bfloat16"
+                                                                       : "float32");
+    const std::string recompute = choose({"none", "selective", "full"});
+    word("  recompute", recompute);
+    if (recompute == "full") line("  recompute_every", 1);
+    word("  attention", choose({"flash", "materialised"}));
+    flag("  dropout", coin());
+    word("  runtime", "megatron");
+    line("  bucket_bytes", 4 * pick({1000000, 40000000}));
+    text_ += "  optimizer:\n";
+    word("    kind", choose({"adamw", "sgd", "sgd-momentum"}));
+    flag("    offload", coin());
+    word("    learning_rate", choose({"3e-4", "0.00012345678901234567", "1e-05"}));
+    word("    min_learning_rate", choose({"1e-6", "0", "3e-06"}));
+    line("    warmup_steps", pick({0, 7}));
+    word("    weight_decay", choose({"0.1", "0", "0.033"}));
+    word("    grad_clip", choose({"0", "1.5"}));
+  }
+
+  std::int64_t pick(std::vector<std::int64_t> values) { return values[random_() % values.size()]; }
+  std::string choose(std::vector<std::string> values) { return values[random_() % values.size()]; }
+  bool coin() { return random_() % 2 == 0; }
+  void word(const std::string& key, const std::string& value) {
+    text_ += key + ": " + value + "\n";
+  }
+  void line(const std::string& key, std::int64_t value) { word(key, std::to_string(value)); }
+  void flag(const std::string& key, bool value) { word(key, value ? "true" : "false"); }
+
+  std::mt19937 random_;
+  std::string text_;
+  bool moe_ = false;
+};
+
+// What a config says but for the names of its model: a llama may be written as its shape.
+std::string without_family(std::string text) {
+  const std::size_t at = text.find("model.family");
+  if (at != std::string::npos) text.erase(at, text.find('\n', at) + 1 - at);
+  return text;
+}
+
+TEST_CASE("generated configs come back from Megatron's arguments") {
+  int whole = 0;
+  for (unsigned seed = 0; seed < 400; ++seed) {
+    const std::string yaml = Generator(seed).config();
+    INFO(yaml);
+    const LoadedConfig first = load_config_text(yaml, "generated.yaml");
+    if (!first.ok()) continue;
+    const ExportResult text = export_megatron(first.config);
+    INFO(text.text);
+    CHECK(text.inexpressible.empty());
+    const ImportResult back = import_text(ForeignFormat::kMegatron, text.text);
+    INFO(back.yaml);
+    CHECK(back.unrepresented.empty());
+    const LoadedConfig second = load_config_text(back.yaml, "imported.yaml");
+    const std::vector<std::string> sections = {"model.", "parallel.", "train.", "cluster.nodes",
+                                               "cluster.gpus_per_node"};
+    REQUIRE(without_family(resolved(first, sections)) ==
+            without_family(resolved(second, sections)));
+    ++whole;
+  }
+  // The generator knows the rules: few of its configs break one.
+  CHECK(whole >= 300);
+}
+
+TEST_CASE("an imported config, exported and imported again, is the same") {
+  for (const std::string name : {"gpt3_175b.sh", "llama3_405b.sh", "mixtral_8x7b.sh"}) {
+    const Config first = imported(fixture_request(ForeignFormat::kMegatron, name));
+    const ExportResult text = export_megatron(first);
+    CHECK(text.inexpressible.empty());
+    const ImportResult back = import_text(ForeignFormat::kMegatron, text.text);
+    const LoadedConfig a =
+        load_config_text(import_config(fixture_request(ForeignFormat::kMegatron, name)).yaml, "a");
+    const LoadedConfig b = load_config_text(back.yaml, "b");
+    CHECK(resolved(a, {"model.", "parallel.", "train."}) ==
+          resolved(b, {"model.", "parallel.", "train."}));
+  }
+}
+
+TEST_CASE("models come back from a config.json") {
+  for (const std::string name :
+       {"gpt2.json", "llama3_8b.json", "mixtral_8x7b.json", "deepseek_v3.json"}) {
+    const ImportResult first = import_config(fixture_request(ForeignFormat::kHuggingFace, name));
+    const ExportResult text = export_hugging_face(loaded(first));
+    INFO(text.text);
+    const ImportResult back = import_text(ForeignFormat::kHuggingFace, text.text);
+    CHECK(back.unrepresented.empty());
+    CHECK(resolved(load_config_text(first.yaml, "a"), {"model."}) ==
+          resolved(load_config_text(back.yaml, "b"), {"model."}));
+  }
+}
+
+TEST_CASE("DeepSpeed's own words come back, the model is listed") {
+  ImportRequest r = fixture_request(ForeignFormat::kDeepSpeed, "zero2.json");
+  r.model = fixture("llama3_8b.json");
+  const ImportResult first = import_config(r);
+  const ExportResult text = export_deepspeed(loaded(first));
+  REQUIRE(text.inexpressible.size() == 1);
+  CHECK(text.inexpressible.front().path == "model");
+  ImportRequest again = request(ForeignFormat::kDeepSpeed, text.text);
+  again.model = fixture("llama3_8b.json");
+  const ImportResult back = import_config(again);
+  CHECK(resolved(load_config_text(first.yaml, "a"), {"model.", "parallel.", "train."}) ==
+        resolved(load_config_text(back.yaml, "b"), {"model.", "parallel.", "train."}));
+}
+
+TEST_CASE("what Megatron-LM cannot say is listed") {
+  const LoadedConfig c = load_config_text(
+      "model: {preset: gpt2-124m}\nparallel: {dp: 2, engine: hsdp, hsdp_shard: 2}\n"
+      "train: {ema: true, bucket_bytes: 1001}\n",
+      "c.yaml");
+  REQUIRE(c.ok());
+  std::string paths;
+  for (const InexpressibleKey& key : export_megatron(c.config).inexpressible)
+    paths += key.path + " ";
+  CHECK(paths == "parallel.engine parallel.hsdp_shard train.runtime train.bucket_bytes train.ema ");
+}
+
+}  // namespace
+}  // namespace nqd::planner

@@ -7,6 +7,7 @@
 
 #include "base/ledger.h"
 #include "base/units.h"
+#include "planner/calibration_age.h"
 #include "planner/text.h"
 
 namespace nqd::planner {
@@ -31,6 +32,16 @@ std::string right(const std::string& text, std::size_t width) {
   return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
 }
 
+// "dp 2 x tp 8 x pp 4 = 64 ranks"; cp and ep where there are any, an order that is not nqd's own.
+std::string mesh_text(const ParallelSpec& mesh) {
+  std::string text = "dp " + std::to_string(mesh.dp) + " x tp " + std::to_string(mesh.tp);
+  if (mesh.cp > 1) text += " x cp " + std::to_string(mesh.cp);
+  text += " x pp " + std::to_string(mesh.pp) + " = " + std::to_string(mesh.ranks()) + " ranks";
+  if (mesh.ep > 1) text += ", ep " + std::to_string(mesh.ep);
+  if (mesh.order != MeshOrder{}) text += ", order " + std::string(name(mesh.order));
+  return text;
+}
+
 std::string head(const Plan& plan) {
   const Config& config = plan.config;
   const ParallelSpec& mesh = config.parallel;
@@ -39,9 +50,7 @@ std::string head(const Plan& plan) {
   text += "  model    " + (preset.empty() ? "family " + config.model.family : preset) + ", " +
           format_count(static_cast<std::uint64_t>(plan.parameters)) + " parameters (" +
           format_short(plan.parameters) + ")\n";
-  text += "  mesh     dp " + std::to_string(mesh.dp) + " x tp " + std::to_string(mesh.tp) +
-          " x pp " + std::to_string(mesh.pp) + " = " + std::to_string(mesh.ranks()) +
-          " ranks, engine " + std::string(name(mesh.engine)) + ", " +
+  text += "  mesh     " + mesh_text(mesh) + ", engine " + std::string(name(mesh.engine)) + ", " +
           std::string(name(config.train.precision)) + "\n";
   text += "  batch    " + std::to_string(config.train.global_batch_size) +
           " sequences = micro-batch " + std::to_string(config.train.micro_batch_size) + " x m " +
@@ -136,6 +145,21 @@ std::string communication_text(const Plan& plan) {
   return text;
 }
 
+std::string error_bar_text(const TimePlan& time) {
+  if (time.error_bar_fraction <= 0) return {};
+  const std::string source = time.error_bar_source;
+  return "           +- " + percent(time.error_bar_fraction) +
+         (source.empty() ? "" : " (" + source + ")") + "\n";
+}
+
+// Models without tokens are counted in samples.
+std::string rate_text(const TimePlan& time) {
+  if (time.tokens_per_s > 0 || time.samples_per_s <= 0) {
+    return printed("%.0f", time.tokens_per_s) + " tokens/s";
+  }
+  return printed("%.1f", time.samples_per_s) + " samples/s";
+}
+
 std::string time_text(const Plan& plan) {
   std::string text;
   if (plan.config.parallel.pp > 1) {
@@ -149,19 +173,55 @@ std::string time_text(const Plan& plan) {
   text += "\n  step     " + format_seconds(time.step_s) + " = compute " +
           format_seconds(time.compute_s) + " + bubble " + format_seconds(time.bubble_s) +
           " + exposed communication " + format_seconds(time.exposed_communication_s) +
-          " + optimizer " + format_seconds(time.optimizer_s) + "\n";
-  text += "           " + printed("%.0f", time.tokens_per_s) + " tokens/s";
+          " + optimizer " + format_seconds(time.optimizer_s) +
+          (time.jitter_s > 0 ? " + stragglers " + format_seconds(time.jitter_s) : "") + "\n";
+  text += error_bar_text(time);
+  text += "           " + rate_text(time);
   if (plan.mfu > 0) {
     text += ", MFU " + percent(plan.mfu) + ", HFU " + percent(plan.hfu) + " (causal attention)";
   }
   return text + "\n";
 }
 
-std::string first_error(const Plan& plan) {
-  for (const Diagnostic& diagnostic : plan.diagnostics) {
-    if (diagnostic.severity == Severity::kError) return diagnostic.code + " " + diagnostic.message;
+// What the run asks of its surroundings, as far as it is known.
+std::string operations_text(const Plan& plan) {
+  const OperationsPlan& operations = plan.operations;
+  std::string text;
+  if (operations.ingest_bytes_per_s_per_node > 0) {
+    text += "  input    " + format_bytes(operations.ingest_bytes_per_s_per_node) +
+            " a second and node\n";
   }
-  return {};
+  if (operations.cost_per_hour > 0) {
+    text += "  cost     $" + printed("%.2f", operations.cost_per_hour) + " an hour\n";
+  }
+  if (operations.days_to_tokens > 0) {
+    text += "  tokens   " + format_short(plan.config.train.tokens) + " in " +
+            printed("%.1f", operations.days_to_tokens) + " days";
+    if (operations.cost_to_tokens > 0) {
+      text += " for $" + format_count(static_cast<std::uint64_t>(operations.cost_to_tokens));
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+std::string calibration_text(const ClusterSpec& cluster, std::time_t now) {
+  if (cluster.calibration_source.empty()) return {};
+  const std::string age = now > 0 ? age_text(cluster.calibration_source, now) : "";
+  return "  rates    measured: " + cluster.calibration_source +
+         (age.empty() ? "" : " (" + age + ")") + "\n";
+}
+
+const Diagnostic* first_error_of(const Plan& plan) {
+  for (const Diagnostic& diagnostic : plan.diagnostics) {
+    if (diagnostic.severity == Severity::kError) return &diagnostic;
+  }
+  return nullptr;
+}
+
+std::string first_error(const Plan& plan) {
+  const Diagnostic* error = first_error_of(plan);
+  return error == nullptr ? "" : error->code + " " + error->message;
 }
 
 std::string memory_verdict(const MemoryPlan& memory) {
@@ -171,16 +231,24 @@ std::string memory_verdict(const MemoryPlan& memory) {
 }
 
 std::string verdict_text(const Plan& plan) {
-  if (!plan.valid) return "\n  verdict  fail: " + first_error(plan) + "\n";
-  return "\n  verdict  pass: " + memory_verdict(plan.memory) + "\n";
+  if (plan.valid) {
+    const double spare = plan.memory.limit_bytes - plan.memory.worst_total_bytes;
+    return "\n  verdict  pass: " + memory_verdict(plan.memory) +
+           (plan.memory.limit_bytes > 0 ? ", " + format_bytes(spare) + " to spare" : "") + "\n";
+  }
+  const Diagnostic* error = first_error_of(plan);
+  std::string text = "\n  verdict  fail: " + first_error(plan) + "\n";
+  if (error != nullptr && !error->hint.empty()) text += "  to fix   " + error->hint + "\n";
+  return text;
 }
 
 }  // namespace
 
-std::string render_plan(const Plan& plan) {
+std::string render_plan(const Plan& plan, std::time_t now) {
   std::string text = head(plan);
   if (!plan.memory.stages.empty()) {
-    text += memory_text(plan.memory) + communication_text(plan) + time_text(plan);
+    text += memory_text(plan.memory) + communication_text(plan) + time_text(plan) +
+            operations_text(plan) + calibration_text(plan.config.cluster, now);
   }
   text += verdict_text(plan);
   if (!plan.recommendation.empty()) text += "  advice   " + plan.recommendation + "\n";

@@ -1,6 +1,7 @@
 // A plan as a person reads it: plain text, no colour.
 #pragma once
 
+#include <ctime>
 #include <string>
 #include <vector>
 
@@ -8,10 +9,11 @@
 
 namespace nqd::planner {
 
-// Memory by stage and category in GB and GiB, communication by group, bubble, step time, verdict
-// and recommendation. Ends in a newline. Diagnostics are not part of it; for a plan that breaks a
-// mesh rule only the head and the verdict are.
-std::string render_plan(const Plan& plan);
+// Memory by stage and category in GB and GiB, communication by group, bubble, step time with its
+// error bar, input rate, money, days, verdict and recommendation. A calibration is named, with its
+// age at `now` (0: without). Ends in a newline. Diagnostics are not part of it, but for the hint of
+// a failed verdict; for a plan that breaks a mesh rule only the head and the verdict are.
+std::string render_plan(const Plan& plan, std::time_t now = 0);
 
 // One line of the pass/fail table.
 struct PlanVerdict {

@@ -8,25 +8,6 @@
 namespace nqd::planner::rules {
 namespace {
 
-void check_present(const Config& c, Diagnostics& out) {
-  if (c.model.family != "moe" || c.model.moe.experts > 0) return;
-  out.push_back(violation("NQD1233", "model.family", "a moe model has experts, but moe.experts = 0",
-                          "set model.moe.experts, or model.family to llama",
-                          {value_of("model.moe.experts", c.model.moe.experts)}));
-}
-
-void check_routing(const Config& c, Diagnostics& out) {
-  const MoeSpec& moe = c.model.moe;
-  if (moe.experts == 0 || (moe.experts_per_token >= 1 && moe.experts_per_token <= moe.experts)) {
-    return;
-  }
-  out.push_back(violation("NQD1238", "model.moe.experts_per_token",
-                          "experts_per_token = " + text(moe.experts_per_token) +
-                              " is not between 1 and experts = " + text(moe.experts),
-                          "Mixtral sends a token to 2 of 8 experts, DeepSeek-V3 to 8 of 256",
-                          {value_of("model.moe.experts", moe.experts)}));
-}
-
 void check_dense_layers(const Config& c, Diagnostics& out) {
   const MoeSpec& moe = c.model.moe;
   if (moe.experts == 0 || moe.dense_layers < c.model.layers) return;
@@ -127,9 +108,9 @@ void check_tokens(const Config& c, Diagnostics& out) {
                           {value_of("parallel.ep", p.ep), value_of("parallel.tp", p.tp)}));
 }
 
-constexpr std::array<Check, 10> kChecks = {
-    check_present,  check_routing,   check_dense_layers, check_capacity,     check_needed,
-    check_division, check_expert_tp, check_expert_mesh,  check_expert_width, check_tokens,
+constexpr std::array<Check, 8> kChecks = {
+    check_dense_layers, check_capacity,    check_needed,       check_division,
+    check_expert_tp,    check_expert_mesh, check_expert_width, check_tokens,
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What tp and cp divide of a model, and shapes that contradict themselves.
+// What tp and cp divide of a model. That its keys agree with each other is for the loader.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -22,6 +22,12 @@ std::string legal_tp(const Config& c, Legal legal) {
       std::remove_if(values.begin(), values.end(), [&](std::int64_t tp) { return !legal(tp); }),
       values.end());
   return "legal values of tp here: " + listed(values);
+}
+
+// A tp that cuts heads will change, and what else it does not divide with it.
+bool heads_whole(const Config& c) {
+  return heads_split(c.model.heads, c.parallel.tp) &&
+         kv_heads_split(c.model.kv_heads, c.parallel.tp);
 }
 
 bool attends(const Config& c) { return is_transformer(c.model) && c.model.heads > 0; }
@@ -87,7 +93,7 @@ void check_rotary(const Config& c, Diagnostics& out) {
 void check_width(const Config& c, Diagnostics& out) {
   const std::int64_t width = c.model.ffn_hidden;
   const std::int64_t tp = c.parallel.tp;
-  if (!is_transformer(c.model) || width_splits(width, tp)) return;
+  if (!is_transformer(c.model) || !heads_whole(c) || width_splits(width, tp)) return;
   out.push_back(violation("NQD1228", "model.ffn_hidden",
                           remainder({"ffn_hidden", width}, {"tp", tp}) +
                               ": every tp rank holds equally many columns of the MLP",
@@ -98,8 +104,7 @@ void check_width(const Config& c, Diagnostics& out) {
 void check_vocab(const Config& c, Diagnostics& out) {
   const std::int64_t vocab = c.model.vocab;
   const std::int64_t tp = c.parallel.tp;
-  // A tp that is illegal for other reasons will change.
-  const bool legal_tp = heads_split(c.model.heads, tp) && divides(tp, domain_of(c));
+  const bool legal_tp = heads_whole(c) && divides(tp, domain_of(c));
   if (!is_transformer(c.model) || !legal_tp || divides(tp, vocab)) return;
   const std::int64_t padded = (vocab / tp + 1) * tp;
   out.push_back(warning(violation("NQD1214", "model.vocab",
@@ -146,18 +151,6 @@ void check_sequence(const Config& c, Diagnostics& out) {
        value_of("parallel.sequence_parallel", std::string("true"))}));
 }
 
-void check_latent(const Config& c, Diagnostics& out) {
-  const MlaSpec& mla = c.model.mla;
-  if (mla.kv_lora_rank == 0 || (mla.qk_nope_head_dim > 0 && mla.v_head_dim > 0)) return;
-  out.push_back(violation("NQD1252", "model.mla.kv_lora_rank",
-                          "latent attention needs qk_nope_head_dim and v_head_dim, but they are " +
-                              text(mla.qk_nope_head_dim) + " and " + text(mla.v_head_dim),
-                          "DeepSeek-V3 has kv_lora_rank 512, qk_nope_head_dim 128, "
-                          "qk_rope_head_dim 64 and v_head_dim 128",
-                          {value_of("model.mla.qk_nope_head_dim", mla.qk_nope_head_dim),
-                           value_of("model.mla.v_head_dim", mla.v_head_dim)}));
-}
-
 void check_latent_heads(const Config& c, Diagnostics& out) {
   const ModelSpec& m = c.model;
   if (m.mla.kv_lora_rank == 0 || m.kv_heads == 0 || m.kv_heads == m.heads) return;
@@ -167,31 +160,6 @@ void check_latent_heads(const Config& c, Diagnostics& out) {
           text(m.kv_heads) + " and heads = " + text(m.heads),
       "remove model.kv_heads",
       {value_of("model.heads", m.heads), value_of("model.mla.kv_lora_rank", m.mla.kv_lora_rank)}));
-}
-
-void check_patches(const Config& c, Diagnostics& out) {
-  const ImageSpec& image = c.model.image;
-  if (c.model.family != "vit" || image.patch == 0 || divides(image.patch, image.size)) return;
-  out.push_back(
-      violation("NQD1253", "model.image.patch",
-                remainder({"size", image.size}, {"patch", image.patch}) +
-                    ": a picture is cut into whole patches",
-                "legal values of patch: " + listed(divisors(image.size, image.size, image.patch)),
-                {value_of("model.image.size", image.size)}));
-}
-
-void check_levels(const Config& c, Diagnostics& out) {
-  const ImageSpec& image = c.model.image;
-  if (c.model.family != "unet" || image.multipliers.empty()) return;
-  const auto halvings = static_cast<std::int64_t>(image.multipliers.size()) - 1;
-  const std::int64_t step = std::int64_t{1} << std::min<std::int64_t>(halvings, 40);
-  if (divides(step, image.size)) return;
-  out.push_back(violation("NQD1256", "model.image.size",
-                          "size % 2^" + text(halvings) + " = " + text(image.size) + " % " +
-                              text(step) + " = " + text(image.size % step) + ": each of the " +
-                              text(halvings + 1) + " levels but the last halves the picture",
-                          "set model.image.size to " + nearest_multiples(image.size, step),
-                          {{{"model.image.multipliers", 0, 0}, "the levels are given here"}}));
 }
 
 void check_attention_sizes(const Config& c, Diagnostics& out) {
@@ -212,15 +180,6 @@ void check_attention_sizes(const Config& c, Diagnostics& out) {
   }
 }
 
-void check_scale(const Config& c, Diagnostics& out) {
-  const std::int64_t scale = c.model.image.scale;
-  if (c.model.family != "edsr" || (scale >= 2 && scale <= 4)) return;
-  out.push_back(
-      violation("NQD1259", "model.image.scale",
-                "scale = " + text(scale) + ", but an edsr enlarges by 2, 3 or 4 (twice by 2)",
-                "set model.image.scale to 2, 3 or 4", {}));
-}
-
 void check_fp8_sides(const Config& c, Diagnostics& out) {
   if (!is_transformer(c.model)) return;
   const std::int64_t tp = c.parallel.tp;
@@ -239,11 +198,10 @@ void check_fp8_sides(const Config& c, Diagnostics& out) {
   judge("ffn_hidden", c.model.ffn_hidden);
 }
 
-constexpr std::array<Check, 16> kChecks = {
-    check_heads,  check_head_size,       check_kv_heads,     check_kv_groups,
-    check_rotary, check_width,           check_context,      check_sequence,
-    check_vocab,  check_latent,          check_latent_heads, check_patches,
-    check_levels, check_attention_sizes, check_scale,        check_fp8_sides,
+constexpr std::array<Check, 12> kChecks = {
+    check_heads,  check_head_size,    check_kv_heads,        check_kv_groups,
+    check_rotary, check_width,        check_context,         check_sequence,
+    check_vocab,  check_latent_heads, check_attention_sizes, check_fp8_sides,
 };
 
 }  // namespace

@@ -80,7 +80,7 @@ void check_runtime_pipeline(const Config& c, Diagnostics& out) {
 
 void check_offload(const Config& c, Diagnostics& out) {
   const ParallelSpec& p = c.parallel;
-  if (!c.train.optimizer.offload || p.engine != Engine::kDdp || p.dp == 1) return;
+  if (offload_shards(c.train.optimizer.offload, p.engine, p.dp)) return;
   out.push_back(
       violation("NQD1248", "train.optimizer.offload",
                 "under ddp the " + text(p.dp) +

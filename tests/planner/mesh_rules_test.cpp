@@ -1,4 +1,5 @@
 // Each rule at its edge: the legal neighbour passes, the illegal one fails with its arithmetic.
+// The rules of model families and experts are in family_rules_test.cpp.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -81,6 +82,108 @@ TEST_CASE("NQD1203: tp stays inside a node") {
   CHECK(d.hint == "legal values of tp here: 1, 2");
 }
 
+TEST_CASE("NQD1203, NQD1229: a rack may be one NVLink domain") {
+  const auto rack = [](std::int64_t domain) {
+    return [=](Config& c) {
+      c.cluster.nodes = 4;
+      c.cluster.gpus_per_node = 4;
+      c.cluster.nvlink_domain = domain;
+      c.parallel.tp = 8;
+      c.parallel.dp = 1;
+      c.model.vocab = 1000;
+    };
+  };
+  check_passes(rack(8));
+  check_passes(rack(16));
+  const Diagnostic narrow = only(rack(4));
+  CHECK(narrow.code == "NQD1203");
+  CHECK(narrow.message ==
+        "tp = 8 does not divide nvlink_domain = 4: a tensor-parallel group must lie inside one "
+        "NVLink domain");
+  const Diagnostic odd = only([](Config& c) { c.cluster.nvlink_domain = 12; });
+  CHECK(odd.code == "NQD1229");
+  CHECK(odd.hint == "set cluster.nvlink_domain to 8 or 16");
+}
+
+TEST_CASE("NQD1201 names cp once there is one") {
+  const Diagnostic d = only([](Config& c) { c.parallel.cp = 2; });
+  CHECK(d.code == "NQD1201");
+  CHECK(d.message == "dp·tp·cp·pp = 2·4·2·2 = 32, but world_size = 16");
+  CHECK(d.hint == "set parallel.dp to 1");
+}
+
+TEST_CASE("NQD1231, NQD1213: sequences over cp, and over cp and tp") {
+  const auto over = [](std::int64_t sequence, bool causal) {
+    return [=](Config& c) {
+      c.parallel.cp = 4;
+      c.parallel.dp = 1;
+      c.parallel.world_size = 32;
+      c.cluster.nodes = 4;
+      c.model.sequence = sequence;
+      c.model.causal = causal;
+      c.parallel.sequence_parallel = sequence == 1000 || sequence == 1008;
+    };
+  };
+  check_passes(over(128, true));
+  check_passes(over(4, false));
+  const Diagnostic causal = only(over(132, true));
+  CHECK(causal.code == "NQD1231");
+  CHECK(causal.message.starts_with("sequence % (2·cp) = 132 % 8 = 4: "));
+  CHECK(causal.hint == "set model.sequence to 128 or 136");
+  CHECK(only(over(130, false)).message ==
+        "sequence % cp = 130 % 4 = 2: cp ranks hold equal parts of a sequence");
+  check_passes(over(1008, true));
+  const Diagnostic cut = only(over(1000, true));
+  CHECK(cut.code == "NQD1213");
+  CHECK(cut.message ==
+        "sequence % (cp·tp) = 1000 % 16 = 8: sequence_parallel cuts the part of a cp rank into tp "
+        "parts");
+  CHECK(cut.hint == "set model.sequence to 992 or 1008");
+}
+
+TEST_CASE("NQD1225, NQD1226: kv heads") {
+  for (const std::int64_t kv : {1, 2, 4, 8}) {
+    check_passes([=](Config& c) { c.model.kv_heads = kv; });
+  }
+  const Diagnostic split = only([](Config& c) {
+    c.model.heads = 24;
+    c.model.hidden = 48;
+    c.model.ffn_hidden = 192;
+    c.model.kv_heads = 6;
+  });
+  CHECK(split.code == "NQD1225");
+  CHECK(split.message ==
+        "kv_heads = 6 is neither a multiple nor a divisor of tp = 4: a rank holds whole key and "
+        "value heads, or whole ranks share one");
+  CHECK(split.hint == "legal values of tp here: 1, 2");
+  const Diagnostic group = only([](Config& c) {
+    c.parallel.tp = 1;
+    c.parallel.dp = 8;
+    c.model.kv_heads = 3;
+  });
+  CHECK(group.code == "NQD1226");
+  CHECK(group.hint == "set model.kv_heads to one of 1, 2, 4, 8");
+}
+
+TEST_CASE("NQD1205, NQD1260: a head_dim of its own") {
+  check_passes([](Config& c) {
+    c.model.hidden = 60;
+    c.model.head_dim = 16;
+  });
+  const Diagnostic odd = only([](Config& c) {
+    c.model.head_dim = 15;
+    c.model.positions = Positions::kRotary;
+  });
+  CHECK(odd.code == "NQD1260");
+  CHECK(odd.hint == "set model.head_dim to 16, or model.positions to learned");
+}
+
+TEST_CASE("NQD1228: MLP columns") {
+  const Diagnostic d = only([](Config& c) { c.model.ffn_hidden = 258; });
+  CHECK(d.code == "NQD1228");
+  CHECK(d.hint == "set model.ffn_hidden to 256 or 260");
+}
+
 TEST_CASE("NQD1204, NQD1205: heads") {
   const Diagnostic split = only([](Config& c) {
     c.model.heads = 2;
@@ -110,6 +213,30 @@ TEST_CASE("NQD1206 to NQD1208: layers over stages") {
   const Diagnostic sum = only([](Config& c) { c.parallel.pipeline_split = {8, 9}; });
   CHECK(sum.code == "NQD1208");
   CHECK(sum.message == "pipeline_split places 17 layers, but the model has 16");
+}
+
+// Megatron-LM issue 468: 80 layers over pp 16 and vpp 2 pass its checks and train 64.
+TEST_CASE("NQD1227: layers that would be dropped without a word") {
+  const auto deep = [](Config& c) {
+    c.model.layers = 80;
+    c.parallel.pp = 16;
+    c.parallel.tp = 1;
+    c.parallel.dp = 1;
+    c.parallel.vpp = 2;
+    c.parallel.schedule = Schedule::kInterleaved;
+    c.train.global_batch_size = 48;
+  };
+  const Diagnostic d = only(deep);
+  CHECK(d.code == "NQD1227");
+  CHECK(d.path == "parallel.vpp");
+  CHECK(d.message ==
+        "the 80/16 = 5 layers of a rank do not make vpp = 2 equal virtual stages: a launcher that "
+        "rounds down trains 16·2·2 = 64 of 80 layers, without a word");
+  CHECK(d.hint == "legal values of vpp here: 1, 5; or give parallel.pipeline_split");
+  check_passes([&](Config& c) {
+    deep(c);
+    c.parallel.vpp = 5;
+  });
 }
 
 TEST_CASE("NQD1209: batch arithmetic") {
@@ -148,6 +275,27 @@ TEST_CASE("NQD1210, NQD1211, NQD1223: interleaving") {
   CHECK(remainder.hint == "the nearest legal global_batch_size is 12 or 24");
   CHECK(only([](Config& c) { c.parallel.schedule = Schedule::kInterleaved; }).code == "NQD1223");
   CHECK(only([](Config& c) { c.parallel.vpp = 2; }).code == "NQD1223");
+}
+
+TEST_CASE("NQD1223, NQD1232: zero-bubble schedules") {
+  for (const Schedule schedule : {Schedule::kZbH1, Schedule::kZbH2}) {
+    check_passes([=](Config& c) { c.parallel.schedule = schedule; });
+    CHECK(only([=](Config& c) {
+            flatten(c);
+            c.parallel.schedule = schedule;
+          }).code == "NQD1232");
+  }
+  check_passes([](Config& c) {
+    c.parallel.schedule = Schedule::kZbV;
+    c.parallel.vpp = 2;
+  });
+  const Diagnostic flat = only([](Config& c) { c.parallel.schedule = Schedule::kZbV; });
+  CHECK(flat.code == "NQD1223");
+  CHECK(flat.message == "the schedule zb-v needs vpp = 2, the two arms of its V, but vpp = 1");
+  CHECK(only([](Config& c) {
+          c.parallel.schedule = Schedule::kZbV;
+          c.parallel.vpp = 4;
+        }).hint == "set parallel.vpp to 2");
 }
 
 TEST_CASE("NQD1212, NQD1213: sequence parallelism") {

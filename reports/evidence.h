@@ -16,13 +16,14 @@
 namespace nqd::reports {
 
 // `mesh-plan --json`: {"configs": [{path, valid, diagnostics, mesh, memory, communication,
-// pipeline, time, mfu, hfu, recommendation}]}; schemas/mesh-plan.schema.json.
+// pipeline, time, operations, calibration, mfu, hfu, recommendation}]}, with `rank_maps` also
+// rank_map; schemas/mesh-plan.schema.json.
 struct PlannedConfig {
   std::string path;
   bool loaded = true;  // false: only diagnostics are meaningful
   planner::Plan plan;  // diagnostics of loading and planning together
 };
-std::string plan_json(const std::vector<PlannedConfig>& configs);
+std::string plan_json(const std::vector<PlannedConfig>& configs, bool rank_maps = false);
 
 // One evidence document each. A figure that the record marks as not measured is null, never 0.
 std::string bench_json(const Envelope& envelope, const collectives::BenchResult& result);

@@ -2,7 +2,9 @@
 
 #include <optional>
 
+#include "planner/calibration_age.h"
 #include "reports/evidence.h"
+#include "reports/rank_map_json.h"
 
 namespace nqd::reports {
 namespace {
@@ -43,8 +45,12 @@ void write_mesh(JsonWriter& json, const planner::Plan& plan) {
   json.field("engine", planner::name(parallel.engine));
   json.field("dp", parallel.dp);
   json.field("tp", parallel.tp);
+  json.field("cp", parallel.cp);
   json.field("pp", parallel.pp);
+  json.field("ep", parallel.ep);
+  json.field("expert_tp", parallel.expert_tp > 0 ? parallel.expert_tp : parallel.tp);
   json.field("vpp", parallel.vpp);
+  json.field("order", planner::name(parallel.order));
   json.field("ranks", parallel.ranks());
   json.field("schedule", planner::name(parallel.schedule));
   json.field("micro_batch_size", plan.config.train.micro_batch_size);
@@ -101,12 +107,37 @@ void write_time(JsonWriter& json, const planner::TimePlan& time) {
   json.field("exposed_communication_s", part(time.exposed_communication_s));
   json.field("bubble_s", part(time.bubble_s));
   json.field("optimizer_s", part(time.optimizer_s));
+  json.field("jitter_s", part(time.jitter_s));
   json.field("step_s", part(time.step_s));
   json.field("tokens_per_s", measured(time.tokens_per_s));
+  json.field("samples_per_s", measured(time.samples_per_s));
+  json.field("error_bar_fraction", measured(time.error_bar_fraction));
+  json.field("error_bar_source", known(time.error_bar_source));
   json.end();
 }
 
-void write_config(JsonWriter& json, const PlannedConfig& config) {
+void write_operations(JsonWriter& json, const planner::OperationsPlan& operations) {
+  json.key("operations").begin_object();
+  json.field("ingest_bytes_per_s_per_node", measured(operations.ingest_bytes_per_s_per_node));
+  json.field("cost_per_hour", measured(operations.cost_per_hour));
+  json.field("days_to_tokens", measured(operations.days_to_tokens));
+  json.field("cost_to_tokens", measured(operations.cost_to_tokens));
+  json.end();
+}
+
+void write_calibration(JsonWriter& json, const std::string& source) {
+  json.key("calibration");
+  if (source.empty()) {
+    json.null();
+    return;
+  }
+  json.begin_object();
+  json.field("source", source);
+  json.field("measured_at", known(planner::measured_at(source)));
+  json.end();
+}
+
+void write_config(JsonWriter& json, const PlannedConfig& config, bool rank_map) {
   json.begin_object();
   json.field("path", config.path);
   json.field("valid", config.loaded && config.plan.valid);
@@ -117,9 +148,16 @@ void write_config(JsonWriter& json, const PlannedConfig& config) {
     write_plan(json, config.plan);
   } else {
     for (const char* part : {"mesh", "parameters", "memory", "communication", "pipeline", "time",
-                             "mfu", "hfu", "recommendation"}) {
+                             "operations", "calibration", "mfu", "hfu", "recommendation"}) {
       json.key(part).null();
     }
+  }
+  // A mesh that breaks a rule has no plan, and its ranks have no places.
+  const bool placed = config.loaded && !config.plan.memory.stages.empty();
+  if (rank_map && placed) {
+    write_rank_map(json, config.plan.config);
+  } else if (rank_map) {
+    json.key("rank_map").null();
   }
   json.end();
 }
@@ -136,17 +174,19 @@ void write_plan(JsonWriter& json, const planner::Plan& plan) {
   json.field("bubble_fraction", plan.pipeline.bubble_fraction);
   json.end();
   write_time(json, plan.time);
+  write_operations(json, plan.operations);
+  write_calibration(json, plan.config.cluster.calibration_source);
   json.field("mfu", measured(plan.mfu));
   json.field("hfu", measured(plan.hfu));
   json.field("recommendation", known(plan.recommendation));
 }
 
-std::string plan_json(const std::vector<PlannedConfig>& configs) {
+std::string plan_json(const std::vector<PlannedConfig>& configs, bool rank_maps) {
   JsonWriter json;
   json.begin_object();
   json.field("schema_version", kSchemaVersion);
   json.key("configs").begin_array();
-  for (const PlannedConfig& config : configs) write_config(json, config);
+  for (const PlannedConfig& config : configs) write_config(json, config, rank_maps);
   json.end().end();
   return json.take();
 }

@@ -6,8 +6,8 @@
 
 namespace nqd::reports {
 
-// mesh, memory, communication, pipeline, time, parameters, mfu, hfu, recommendation, into the open
-// object. Rates that the cluster does not give leave null times.
+// mesh, memory, communication, pipeline, time, operations, calibration, parameters, mfu, hfu,
+// recommendation, into the open object. Rates that the cluster does not give leave null times.
 void write_plan(JsonWriter& json, const planner::Plan& plan);
 
 }  // namespace nqd::reports

@@ -43,6 +43,7 @@ struct Options {
   int threads = 0;
   bool fewer_gpus = false;
   bool variants = false;
+  bool pareto = false;
   bool json = false;
 };
 
@@ -105,7 +106,7 @@ int run_sweep(const Options& options) {
     }
     ps::SweepPoint point;
     point.values = std::move(values);
-    point.config = load(options.path, at).config;
+    point.config = ps::start_of(load(options.path, at));
     point.result = ps::search(point.config, search);
     point.plans = details(point.config, point.result, 1);
     any = any || !point.plans.empty();
@@ -117,16 +118,16 @@ int run_sweep(const Options& options) {
 }
 
 void write_best(const Options& options, const planner::LoadedConfig& loaded,
-                const ps::SearchResult& result) {
+                const planner::Config& config, const ps::SearchResult& result) {
   if (options.output.empty() || result.found.best.empty()) return;
-  const planner::Config planned = ps::config_of(loaded.config, result.found.best.front().candidate);
+  const planner::Config planned = ps::config_of(config, result.found.best.front().candidate);
   write_file(options.output, "# The best plan that `nqd search " + options.path + "` found.\n" +
                                  ps::plan_yaml(loaded, options.load, planned));
 }
 
 int run_search(const Options& options) {
   const planner::LoadedConfig loaded = load(options.path, options.load);
-  const planner::Config& config = loaded.config;
+  const planner::Config config = ps::start_of(loaded);
   const ps::SearchOptions search = search_options(options);
   ps::Fixed asked;
   ps::read_fixed(options.why, asked);
@@ -141,9 +142,10 @@ int run_search(const Options& options) {
     std::cout << reports::search_json(config, result, plans, why);
   } else {
     std::cout << ps::search_text(config, result, plans);
+    if (options.pareto) std::cout << "\n" << ps::front_text(result);
     if (why) std::cout << "\n" << ps::why_text(*why);
   }
-  write_best(options, loaded, result);
+  write_best(options, loaded, config, result);
   const bool no = plans.empty() || (why && !why->plan);
   return static_cast<int>(no ? ExitCode::kNo : ExitCode::kOk);
 }
@@ -208,6 +210,9 @@ void add_search_command(CLI::App& app, Context& context) {
                     "also plan for parts of the cluster; implied by --objective cost and gpus");
   command->add_flag("--variants", options->variants,
                     "list all kinds of plans, not the best of each dp x tp x pp x cp x ep");
+  command->add_flag("--pareto", options->pareto,
+                    "also print the plans that none beats in step time, memory and devices at "
+                    "once; --json always holds them");
   add_question_flags(*command, *options);
   command
       ->add_option("-o,--output", options->output,

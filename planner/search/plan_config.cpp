@@ -66,13 +66,23 @@ std::vector<Diagnostic> lasting_findings(const LoadedConfig& loaded) {
     if (!is_mesh_rule(diagnostic)) findings.push_back(diagnostic);
   }
   if (has_errors(findings)) return findings;
-  for (Diagnostic& diagnostic : check_mesh(plainest(loaded.config))) {
+  for (Diagnostic& diagnostic : check_mesh(plainest(start_of(loaded)))) {
     if (diagnostic.severity != Severity::kError) continue;
     locate(diagnostic, loaded, loaded.text);
     findings.push_back(std::move(diagnostic));
   }
   sort_by_place(findings);
   return findings;
+}
+
+Config start_of(const LoadedConfig& loaded) {
+  Config config = loaded.config;
+  for (const ResolvedValue& value : loaded.resolved) {
+    if (value.path == "parallel.hsdp_shard" && value.origin.starts_with("derived")) {
+      config.parallel.hsdp_shard = 0;
+    }
+  }
+  return config;
 }
 
 std::string plan_yaml(const LoadedConfig& loaded, const LoadOptions& options,

@@ -15,6 +15,9 @@ namespace nqd::planner::search {
 // the file.
 std::vector<Diagnostic> lasting_findings(const LoadedConfig& loaded);
 
+// What a search starts from: without what the loader derived from the file's mesh.
+Config start_of(const LoadedConfig& loaded);
+
 // The canonical config file of a plan of `loaded` (config_of): every value, and the plan's in place
 // of those of the file. `options` are those with which it was loaded. It loads without errors.
 std::string plan_yaml(const LoadedConfig& loaded, const LoadOptions& options,

@@ -14,8 +14,10 @@
 namespace nqd::planner::search {
 namespace {
 
-// The same cluster with as many devices: whole nodes, or part of one.
+// The same cluster with as many devices: whole nodes, or part of one. A split of layers belongs to
+// a mesh that is given up.
 Config on_devices(Config config, std::int64_t devices) {
+  config.parallel.pipeline_split.clear();
   ClusterSpec& cluster = config.cluster;
   cluster.gpus_per_node = std::min(cluster.gpus_per_node, devices);
   cluster.nodes = devices / cluster.gpus_per_node;
@@ -160,7 +162,6 @@ Config config_of(const Config& config, const Candidate& candidate) {
   if (parallel.engine != Engine::kHsdp) parallel.hsdp_shard = 0;
   if (planned.train.recompute != Recompute::kFull) planned.train.recompute_every = 1;
   const std::int64_t chunks = parallel.pp * parallel.vpp;
-  parallel.pipeline_split.clear();
   const std::int64_t layers = planned.model.layers;
   const bool uneven = rules::layers_fill(layers, parallel.pp, parallel.vpp) &&
                       !rules::layers_even(layers, parallel.pp, parallel.vpp);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
+#include <cmath>
 #include <set>
 
 #include "base/units.h"
@@ -13,12 +13,6 @@ namespace nqd::planner::search {
 namespace {
 
 std::string counted(std::int64_t count) { return format_count(static_cast<std::uint64_t>(count)); }
-
-std::string fixed_point(double value, int digits) {
-  std::array<char, 32> buffer{};
-  std::snprintf(buffer.data(), buffer.size(), "%.*f", digits, value);
-  return buffer.data();
-}
 
 std::string seconds(double value) { return value > 0 ? format_seconds(value) : "-"; }
 
@@ -41,20 +35,46 @@ std::string head_text(const Config& config, const SearchResult& result) {
   return text;
 }
 
+using Cells = std::vector<std::string>;
+
+constexpr std::array<const char*, 6> kChoices = {"plan",        "engine",    "schedule",
+                                                 "micro-batch", "recompute", "sp"};
+
+Cells choices(const Candidate& c) {
+  return {mesh_text(c),
+          std::string(name(c.engine)),
+          std::string(name(c.schedule)),
+          std::to_string(c.micro_batch_size) + " x " + std::to_string(c.micro_batches),
+          std::string(name(c.recompute)),
+          c.sequence_parallel ? "yes" : "no"};
+}
+
+constexpr std::array<const char*, 4> kResults = {"step", "tokens/s", "MFU", "a rank"};
+
+Cells results(const Detail& plan) {
+  const double rate = plan.tokens_per_s > 0 ? plan.tokens_per_s : plan.samples_per_s;
+  return {seconds(plan.time.step_s), rate > 0 ? counted(std::llround(rate)) : "-",
+          plan.mfu > 0 ? percent(plan.mfu) : "-", format_bytes_binary(plan.worst.total_bytes)};
+}
+
+template <typename List>
+void append(const List& more, Cells& row) {
+  row.insert(row.end(), more.begin(), more.end());
+}
+
 std::string ranks_text(const std::vector<Detail>& plans) {
-  Table table({"rank", "plan", "engine", "schedule", "micro-batch", "recompute", "sp", "step",
-               "tokens/s", "MFU", "a rank", "simulated"});
+  Cells titles = {"rank"};
+  append(kChoices, titles);
+  append(kResults, titles);
+  titles.emplace_back("simulated");
+  Table table(titles);
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const Detail& plan = plans[i];
-    const Candidate& c = plan.score.candidate;
-    const double rate = plan.tokens_per_s > 0 ? plan.tokens_per_s : plan.samples_per_s;
-    table.add({std::to_string(i + 1), mesh_text(c), std::string(name(c.engine)),
-               std::string(name(c.schedule)),
-               std::to_string(c.micro_batch_size) + " x " + std::to_string(c.micro_batches),
-               std::string(name(c.recompute)), c.sequence_parallel ? "yes" : "no",
-               seconds(plan.time.step_s), rate > 0 ? fixed_point(rate, 0) : "-",
-               plan.mfu > 0 ? percent(plan.mfu) : "-", format_bytes_binary(plan.worst.total_bytes),
-               plan.simulated_step_s ? seconds(*plan.simulated_step_s) : "-"});
+    Cells row = {std::to_string(i + 1)};
+    append(choices(plan.score.candidate), row);
+    append(results(plan), row);
+    row.push_back(plan.simulated_step_s ? seconds(*plan.simulated_step_s) : "-");
+    table.add(std::move(row));
   }
   return table.text();
 }
@@ -67,15 +87,14 @@ std::string parts_text(const std::vector<Detail>& plans) {
        {"ep", CommGroup::kEp},
        {"pp", CommGroup::kPp},
        {"embedding", CommGroup::kEmbedding}}};
-  std::vector<std::string> titles = {"seconds", "compute", "bubble", "optimizer", "stragglers"};
+  Cells titles = {"seconds", "compute", "bubble", "optimizer", "stragglers"};
   for (const auto& [title, group] : kGroups) titles.push_back(std::string(title) + " exposed");
   Table table(titles);
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const StepTime& time = plans[i].time;
     if (!time.known) continue;
-    std::vector<std::string> row = {std::to_string(i + 1), seconds(time.compute_s),
-                                    seconds(time.bubble_s), seconds(time.optimizer_s),
-                                    seconds(time.jitter_s)};
+    Cells row = {std::to_string(i + 1), seconds(time.compute_s), seconds(time.bubble_s),
+                 seconds(time.optimizer_s), seconds(time.jitter_s)};
     for (const auto& [title, group] : kGroups) {
       row.push_back(seconds(time.groups[static_cast<std::size_t>(group)].exposed_s));
     }
@@ -89,12 +108,12 @@ std::string bytes_text(const std::vector<Detail>& plans) {
   for (const Detail& plan : plans) {
     for (const auto& [category, bytes] : plan.worst.categories) categories.insert(category);
   }
-  std::vector<std::string> titles = {"bytes", "stage"};
+  Cells titles = {"bytes", "stage"};
   titles.insert(titles.end(), categories.begin(), categories.end());
   Table table(titles);
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const StageMemory& worst = plans[i].worst;
-    std::vector<std::string> row = {std::to_string(i + 1), std::to_string(worst.stage)};
+    Cells row = {std::to_string(i + 1), std::to_string(worst.stage)};
     for (const std::string& category : categories) {
       const auto found = worst.categories.find(category);
       row.push_back(found == worst.categories.end() ? "-" : format_bytes_binary(found->second));
@@ -137,31 +156,33 @@ std::string search_text(const Config& config, const SearchResult& result,
   return text + rejected_text(result.found);
 }
 
-std::string sweep_text(const std::vector<SweepAxis>& axes, const std::vector<SweepPoint>& points) {
-  std::vector<std::string> titles;
-  for (const SweepAxis& axis : axes) titles.push_back(axis.name);
-  for (const char* title : {"fit", "best plan", "engine", "schedule", "micro-batch", "recompute",
-                            "step", "tokens/s", "MFU", "a rank"}) {
-    titles.emplace_back(title);
+std::string front_text(const SearchResult& result) {
+  Cells titles = {"step", "a rank", "devices"};
+  append(kChoices, titles);
+  Table table(titles);
+  for (const Score& score : result.found.front.sorted()) {
+    Cells row = {seconds(score.step_s), format_bytes_binary(score.bytes), counted(score.gpus())};
+    append(choices(score.candidate), row);
+    table.add(std::move(row));
   }
+  return table.empty() ? std::string() : table.text();
+}
+
+std::string sweep_text(const std::vector<SweepAxis>& axes, const std::vector<SweepPoint>& points) {
+  Cells titles;
+  for (const SweepAxis& axis : axes) titles.push_back(axis.name);
+  titles.emplace_back("fit");
+  append(kChoices, titles);
+  append(kResults, titles);
   Table table(titles);
   for (const SweepPoint& point : points) {
-    std::vector<std::string> row = point.values;
+    Cells row = point.values;
     row.push_back(counted(point.result.found.fitting));
     if (point.plans.empty()) {
       row.push_back(nothing_text(point.result));
     } else {
-      const Detail& plan = point.plans.front();
-      const Candidate& c = plan.score.candidate;
-      const double rate = plan.tokens_per_s > 0 ? plan.tokens_per_s : plan.samples_per_s;
-      for (std::string cell :
-           {mesh_text(c), std::string(name(c.engine)), std::string(name(c.schedule)),
-            std::to_string(c.micro_batch_size) + " x " + std::to_string(c.micro_batches),
-            std::string(name(c.recompute)), seconds(plan.time.step_s),
-            rate > 0 ? fixed_point(rate, 0) : "-", plan.mfu > 0 ? percent(plan.mfu) : "-",
-            format_bytes_binary(plan.worst.total_bytes)}) {
-        row.push_back(std::move(cell));
-      }
+      append(choices(point.plans.front().score.candidate), row);
+      append(results(point.plans.front()), row);
     }
     table.add(std::move(row));
   }

@@ -14,6 +14,9 @@ namespace nqd::planner::search {
 std::string search_text(const Config& config, const SearchResult& result,
                         const std::vector<Detail>& plans);
 
+// The plans that none beats in step time, bytes and devices at once.
+std::string front_text(const SearchResult& result);
+
 // One point of a sweep: its values and the best plan, when any fits.
 struct SweepPoint {
   std::vector<std::string> values;  // by axis

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "planner/planner.h"
+#include "planner/search/detail.h"
 #include "planner/search/search.h"
 #include "tests/planner/search/search_configs.h"
 
@@ -30,6 +31,8 @@ std::vector<Candidate> legal_candidates(const Config& config) {
         c.engine = static_cast<Engine>(engine);
         for (int recompute = 0; recompute <= static_cast<int>(Recompute::kFull); ++recompute) {
           c.recompute = static_cast<Recompute>(recompute);
+          // Of an unknown shape nothing can be recomputed.
+          if (config.model.family == "state" && recompute > 0) continue;
           for (const bool sequence_parallel : {false, true}) {
             c.sequence_parallel = sequence_parallel;
             if (!has_errors(check_mesh(config_of(config, c)))) legal.push_back(c);
@@ -48,7 +51,9 @@ std::vector<Candidate> legal_candidates(const Config& config) {
           for (c.micro_batch_size = 1; c.micro_batch_size * c.dp <= batch; ++c.micro_batch_size) {
             if (batch % (c.micro_batch_size * c.dp) != 0) continue;
             c.micro_batches = batch / (c.micro_batch_size * c.dp);
-            for (c.vpp = 1; c.pp * c.vpp <= config.model.layers; ++c.vpp) try_variants(c);
+            for (c.vpp = 1; c.vpp == 1 || c.pp * c.vpp <= config.model.layers; ++c.vpp) {
+              try_variants(c);
+            }
           }
         }
       }
@@ -158,6 +163,32 @@ TEST_CASE("search equals brute force with experts") {
   check_against_brute_force(config, options);
 }
 
+TEST_CASE("search equals brute force for every runtime, beside offloading and groups of layers") {
+  for (const Runtime runtime :
+       {Runtime::kNqd, Runtime::kMegatron, Runtime::kDeepSpeed, Runtime::kFsdp2}) {
+    CAPTURE(name(runtime));
+    Config config = small_config(1, 4);
+    config.train.global_batch_size = 12;
+    config.train.runtime = runtime;
+    config.train.recompute_every = runtime == Runtime::kMegatron ? 3 : 1;
+    config.train.optimizer.offload = runtime == Runtime::kDeepSpeed;
+    SearchOptions options;
+    options.limit_bytes = median_bytes(config);
+    check_against_brute_force(config, options);
+  }
+}
+
+TEST_CASE("search equals brute force for a model of which only the parameters are known") {
+  Config config = small_config(2, 4);
+  config.model = ModelSpec();
+  config.model.family = "state";
+  config.model.parameters = 1e9;
+  SearchOptions options;
+  options.limit_bytes = median_bytes(config);
+  options.objective = Objective::kMemory;
+  check_against_brute_force(config, options);
+}
+
 TEST_CASE("every accepted plan passes check_mesh, uneven stages included") {
   const Config config = small_config(1, 4);
   SearchOptions options;
@@ -172,6 +203,11 @@ TEST_CASE("every accepted plan passes check_mesh, uneven stages included") {
       CHECK_MESSAGE(diagnostic.severity != Severity::kError, diagnostic.message);
     }
     uneven += planned.parallel.pipeline_split.empty() ? 0 : 1;
+    // The models say the same of the plan's own config.
+    if (score.candidate.micro_batch_size > 1) continue;
+    const Detail detail = detail_of(config, score, 0, false);
+    CHECK(detail.time.step_s == score.step_s);
+    CHECK(detail.worst.total_bytes == score.bytes);
   }
   CHECK(uneven > 0);
 }

@@ -25,4 +25,8 @@ std::optional<Diagnostic> check_foreign_text(const Source& source);
 
 inline constexpr std::size_t kMaxForeignDepth = 32;
 
+// Room for one more warning of a kind that a text can repeat without end (each holds a copy of its
+// line). The first that has none becomes a note (NQD1031).
+bool has_room(const Source& source, std::vector<Diagnostic>& diagnostics);
+
 }  // namespace nqd::planner

@@ -175,6 +175,16 @@ std::optional<Diagnostic> check_foreign_text(const Source& source) {
   return problem;
 }
 
+bool has_room(const Source& source, std::vector<Diagnostic>& diagnostics) {
+  constexpr std::size_t kMaxWarnings = 50;
+  if (diagnostics.size() < kMaxWarnings) return true;
+  if (diagnostics.size() > kMaxWarnings) return false;
+  Diagnostic note = source.error("NQD1031", {}, "", "further warnings are not shown");
+  note.severity = Severity::kNote;
+  diagnostics.push_back(std::move(note));
+  return false;
+}
+
 std::optional<YamlNode> parse_json(const Source& source, std::vector<Diagnostic>& diagnostics) {
   if (std::optional<Diagnostic> problem = check_foreign_text(source)) {
     diagnostics.push_back(std::move(*problem));

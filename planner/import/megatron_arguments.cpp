@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "planner/import/foreign_tree.h"
 #include "planner/import/shell.h"
 
 namespace nqd::planner {
@@ -165,17 +166,21 @@ class ArgumentBuilder {
       map_.entries.push_back({key, place, std::move(value)});
     } else {
       YamlEntry& entry = map_.entries[found->second];
-      Diagnostic diagnostic =
-          source_.error("NQD2313", place, key, key + " is given twice: the last counts");
-      diagnostic.severity = Severity::kWarning;
-      diagnostic.related.push_back(
-          {{source_.name(), entry.key_place.line, entry.key_place.column}, "the first is here"});
-      diagnostics_.push_back(std::move(diagnostic));
+      warn_of_repetition(key, place, entry.key_place);
       entry.key_place = place;
       entry.value = std::move(value);
     }
     current_ = found->second;
     open_ = true;
+  }
+
+  void warn_of_repetition(const std::string& key, Place place, Place first) {
+    if (!has_room(source_, diagnostics_)) return;
+    Diagnostic diagnostic =
+        source_.error("NQD2313", place, key, key + " is given twice: the last counts");
+    diagnostic.severity = Severity::kWarning;
+    diagnostic.related.push_back({{source_.name(), first.line, first.column}, "the first is here"});
+    diagnostics_.push_back(std::move(diagnostic));
   }
 
   static void add_value(YamlNode& value, YamlNode word) {

@@ -289,6 +289,7 @@ class ScriptReader {
   }
 
   void warn(Place place, std::string message) {
+    if (!has_room(source_, diagnostics_)) return;
     Diagnostic diagnostic = source_.error("NQD2316", place, "", std::move(message));
     diagnostic.severity = Severity::kWarning;
     diagnostics_.push_back(std::move(diagnostic));

@@ -17,22 +17,34 @@ namespace nqd::planner {
 namespace {
 
 constexpr int kMaxDots = 32;
+constexpr int kMaxDotted = 20000;
+constexpr int kMaxSections = 2000;
 
 Place place_of(const toml::source_region& region) {
   return {static_cast<int>(region.begin.line), static_cast<int>(region.begin.column)};
 }
 
-// The library bounds nested values but not dotted keys, whose tables it frees recursively: `a.a.a…`
-// would exhaust the stack. Dots inside texts count too; a config has no run of them.
-std::optional<Place> first_deep_key(const Source& source) {
+// What the library does not bound: dotted keys, whose tables it frees recursively, so that `a.a.a…`
+// would exhaust the stack; and sections, of which each costs a look at all that came before.
+// Counted by lines, texts and arrays included: no job config comes near.
+std::optional<Diagnostic> check_extent(const Source& source) {
+  int sections = 0;
+  int dotted = 0;
   for (int number = 1; number <= source.line_count(); ++number) {
-    int dots = 0;
     const std::string_view line = source.line(number);
     const std::size_t first = line.find_first_not_of(" \t");
     if (first == std::string_view::npos || line[first] == '#') continue;
+    if (line[first] == '[' && ++sections > kMaxSections) {
+      return source.error("NQD1024", {number, 1}, "", "more sections than any job config has");
+    }
+    int dots = 0;
     for (std::size_t i = first; i < line.size(); ++i) {
       if (line[i] == ',' || line[i] == '=' || line[i] == '{') dots = 0;
-      if (line[i] == '.' && ++dots > kMaxDots) return Place{number, static_cast<int>(i) + 1};
+      if (line[i] != '.') continue;
+      if (++dots > kMaxDots || (dots == 1 && ++dotted > kMaxDotted)) {
+        return source.error("NQD1024", {number, static_cast<int>(i) + 1}, "",
+                            "more dots in keys than any job config has");
+      }
     }
   }
   return std::nullopt;
@@ -93,10 +105,8 @@ std::optional<YamlNode> parse_toml(const Source& source, std::vector<Diagnostic>
     diagnostics.push_back(std::move(*problem));
     return std::nullopt;
   }
-  if (const std::optional<Place> deep = first_deep_key(source)) {
-    diagnostics.push_back(source.error(
-        "NQD1024", *deep, "",
-        "more than " + std::to_string(kMaxDots) + " dots in a key, which no config needs"));
+  if (std::optional<Diagnostic> problem = check_extent(source)) {
+    diagnostics.push_back(std::move(*problem));
     return std::nullopt;
   }
   const toml::parse_result parsed = toml::parse(source.text(), source.name());

@@ -133,7 +133,8 @@ TEST_CASE("recomputation, stages and experts in Megatron's words") {
                          "--decoder-first-pipeline-num-layers 1 "
                          "--decoder-last-pipeline-num-layers 3"));
   CHECK(uneven.parallel.pipeline_split == std::vector<std::int64_t>{1, 2, 2, 3});
-  const Config moe = loaded(import_base("--num-experts 4 --moe-layer-freq '([0]*3+[1]*5)' --swiglu"));
+  const Config moe =
+      loaded(import_base("--num-experts 4 --moe-layer-freq '([0]*3+[1]*5)' --swiglu"));
   CHECK(moe.model.moe.dense_layers == 3);
   CHECK(is_listed(import_base("--num-experts 4 --moe-layer-freq 2"), "--moe-layer-freq"));
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/codes.h"
@@ -114,6 +115,24 @@ TEST_CASE("did you mean: siblings, other tools' names, other sections") {
   CHECK(only(kModel + "train: {train: 1}\n").hint ==
         "train is a section of its own, at the left margin");
   CHECK(only(kModel + "data: {lr: 1e-3}\n").hint == "learning_rate belongs under train.optimizer:");
+}
+
+TEST_CASE("did you mean: names of other tools for the keys of every axis") {
+  const std::pair<const char*, const char*> names[] = {
+      {"parallel: {context_parallel_size: 2}", "did you mean cp?"},
+      {"parallel: {expert_model_parallel_size: 2}", "did you mean ep?"},
+      {"parallel: {expert_tensor_parallel_size: 1}", "did you mean expert_tp?"},
+      {"parallel: {use_tp_pp_dp_mapping: true}", "did you mean order?"},
+      {"train: {recompute_granularity: full}", "did you mean recompute?"},
+      {"train: {recompute_num_layers: 2}", "did you mean recompute_every?"},
+      {"train: {use_flash_attn: true}", "did you mean attention?"},
+      {"train: {optimizer: {cpu_offload: true}}", "did you mean offload?"},
+      {"train: {framework: megatron}", "did you mean runtime?"},
+  };
+  for (const auto& [text, hint] : names) {
+    INFO(text);
+    CHECK(only(kModel + text + "\n").hint == hint);
+  }
 }
 
 TEST_CASE("edit distance") {

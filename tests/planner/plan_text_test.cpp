@@ -59,6 +59,46 @@ TEST_CASE("a known time of 0 is printed as one") {
   CHECK(contains(render_plan(plan), "8 B     unknown     unknown\n"));
 }
 
+TEST_CASE("axes that a mesh has, and no others, are named") {
+  Plan plan = make_plan(gpt3_config());
+  plan.config.parallel.cp = 2;
+  plan.config.parallel.ep = 4;
+  plan.config.parallel.order = MeshOrder::kDpThenPp;
+  CHECK(contains(render_plan(plan),
+                 "dp 1 x tp 8 x cp 2 x pp 8 = 128 ranks, ep 4, order tp-cp-dp-pp, engine ddp"));
+}
+
+TEST_CASE("the time has its error bar, and what it costs") {
+  Plan plan = make_plan(state_config(1e9, Engine::kDdp, 8));
+  plan.config.train.tokens = 15e12;
+  plan.config.cluster.calibration_source = "b.json, 2026-11-29T14:00:00Z, host h";
+  plan.time.step_s = 2;
+  plan.time.tokens_per_s = 1000;
+  plan.time.jitter_s = 0.5;
+  plan.time.error_bar_fraction = 0.031;
+  plan.time.error_bar_source = "23 published runs";
+  plan.operations = {2e6, 128, 30.25, 92928};
+  constexpr std::time_t kThreeDaysLater = 1795960800 + 3 * 86400;
+  const std::string text = render_plan(plan, kThreeDaysLater);
+  CAPTURE(text);
+  CHECK(contains(text, " + stragglers 500.00 ms\n"));
+  CHECK(contains(text, "+- 3.1 % (23 published runs)\n"));
+  CHECK(contains(text, "input    2.00 MB (1.91 MiB) a second and node\n"));
+  CHECK(contains(text, "cost     $128.00 an hour\n"));
+  CHECK(contains(text, "tokens   15.00 T in 30.2 days for $92,928\n"));
+  CHECK(contains(text, "rates    measured: b.json, 2026-11-29T14:00:00Z, host h (3 days old)\n"));
+  CHECK_FALSE(contains(render_plan(plan), "days old"));
+}
+
+TEST_CASE("a verdict says what is to spare, or how to mend it") {
+  const std::string fits = render_plan(make_plan(state_config(1e9, Engine::kDdp, 8)));
+  CHECK(contains(fits, "of 80.00 GB (74.51 GiB), "));
+  CHECK(contains(fits, " to spare\n"));
+  const std::string big = render_plan(make_plan(state_config(70e9, Engine::kDdp, 64)));
+  CHECK(contains(big, "verdict  fail: NQD1301 "));
+  CHECK(contains(big, "to fix   parallel.engine: zero3"));
+}
+
 TEST_CASE("the table names the first error of each config and counts") {
   PlanVerdict good{"a.yaml", true, make_plan(state_config(1e9, Engine::kDdp, 8))};
   PlanVerdict big{"dir/big.yaml", true, make_plan(state_config(175e9, Engine::kDdp, 8))};

@@ -38,7 +38,8 @@ double inter_node_bandwidth(const ClusterSpec& cluster, const Group& group, Coll
 }  // namespace
 
 Algorithm priced_algorithm(Collective collective) {
-  return collective == Collective::kSendRecv ? Algorithm::kAuto : Algorithm::kRing;
+  if (collective == Collective::kSendRecv) return Algorithm::kAuto;
+  return collective == Collective::kAllToAll ? Algorithm::kPairwise : Algorithm::kRing;
 }
 
 Group tp_group(const ParallelSpec& parallel) { return {"tp", parallel.tp, 1}; }

@@ -9,7 +9,8 @@
 
 namespace nqd::planner {
 
-// The algorithm that a plan prices: nqd's ring, or the only one of send_recv.
+// The algorithm that a plan prices: nqd's ring, pairwise exchange for all_to_all, or the only one
+// of send_recv.
 collectives::Algorithm priced_algorithm(collectives::Collective collective);
 
 // Ranks base, base + stride, … of the world; tp is innermost, then cp, then pp and dp in the order

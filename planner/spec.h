@@ -186,6 +186,7 @@ struct ParallelSpec {
   bool world_size_given = false;           // written by the user, not derived from the mesh
   Schedule schedule = Schedule::k1F1B;
   bool sequence_parallel = false;
+  bool async_tensor = false;  // tp gathers and reduces in pieces, beside the products that use them
   std::vector<std::int64_t> pipeline_split;  // layers a stage; empty = even
   std::int64_t ranks() const { return dp * tp * cp * pp; }
 };

@@ -62,7 +62,8 @@ constexpr std::array kFields = {
           .unit = "ranks",
           .fallback =
               "engine hsdp: the largest divisor of dp up to gpus_per_node / (tp · pp); else 0",
-          .doc = "Size of one hsdp shard group."},
+          .doc = "Size of one hsdp shard group.",
+          .also = "data_parallel_shard_degree dp_shard hybrid_shard_size"},
     Field{.path = "parallel.world_size",
           .slot = [](Draft& d) -> Slot { return &d.config.parallel.world_size; },
           .range = whole(1, kMaxRanks),
@@ -75,7 +76,8 @@ constexpr std::array kFields = {
           .slot = [](Draft& d) -> Slot { return &d.config.parallel.order; },
           .choices = kOrders,
           .doc = "Axes of the mesh from the innermost: who are neighbours. tp-cp-dp-pp is that of "
-                 "Megatron-LM."},
+                 "Megatron-LM.",
+          .also = "mesh_order rank_order use_tp_pp_dp_mapping"},
     Field{.path = "parallel.schedule",
           .kind = Kind::kChoice,
           .slot = [](Draft& d) -> Slot { return &d.config.parallel.schedule; },
@@ -85,13 +87,21 @@ constexpr std::array kFields = {
     Field{.path = "parallel.sequence_parallel",
           .kind = Kind::kBoolean,
           .slot = [](Draft& d) -> Slot { return &d.config.parallel.sequence_parallel; },
-          .doc = "Shard the activations between tp blocks along the sequence; needs tp > 1."},
+          .doc = "Shard the activations between tp blocks along the sequence; needs tp > 1.",
+          .also = "sp"},
+    Field{.path = "parallel.async_tensor",
+          .kind = Kind::kBoolean,
+          .slot = [](Draft& d) -> Slot { return &d.config.parallel.async_tensor; },
+          .doc = "Tensor parallelism gathers and reduces in pieces, beside the products that use "
+                 "them, and never holds a gathered input whole.",
+          .also = "async_tp enable_async_tensor_parallel tp_comm_overlap"},
     Field{.path = "parallel.pipeline_split",
           .kind = Kind::kIntegers,
           .slot = [](Draft& d) -> Slot { return &d.config.parallel.pipeline_split; },
           .range = whole(1, 4096),
           .unit = "layers",
-          .doc = "Layers of each of the pp · vpp stages; [] = an even split."},
+          .doc = "Layers of each of the pp · vpp stages; [] = an even split.",
+          .also = "pipeline_model_parallel_layout layers_per_stage stage_layers"},
 };
 
 }  // namespace

@@ -130,12 +130,6 @@ void ModelConsistency::check_experts() {
     report("model.moe.experts_per_token", "no token visits an expert",
            "set experts_per_token (top-k) to at least 1");
   }
-  if (moe.dense_layers > model.layers) {
-    report("model.moe.dense_layers",
-           std::to_string(moe.dense_layers) + " of " + std::to_string(model.layers) +
-               " layers cannot be dense",
-           "dense_layers is at most layers");
-  }
 }
 
 void ModelConsistency::check_latent_attention() {

@@ -13,6 +13,8 @@ namespace nqd::planner {
 struct WorstStage {
   double total_bytes = 0;
   double persistent_bytes = 0;
+  double allocated_bytes = 0;  // without what the allocator reserves and the device context
+  double reserved_bytes = 0;   // without the device context
   std::int32_t stage = 0;
 };
 

@@ -9,7 +9,7 @@ namespace {
 
 std::vector<TensorSpec> tensors_of(const std::vector<std::int64_t>& sizes) {
   std::vector<TensorSpec> tensors;
-  for (std::int64_t size : sizes) tensors.push_back({"t", {size}, 0, false, false});
+  for (std::int64_t size : sizes) tensors.push_back({"t", {size}});
   return tensors;
 }
 

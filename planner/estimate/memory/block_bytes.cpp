@@ -79,8 +79,7 @@ void BlockCounter::count_saved(const BlockShape& block, BlockBytes& out) const {
     case Recompute::kFull:
       out.kept = sum(block.saved,
                      [](const SavedTensor& tensor) { return tensor.dropped == Dropped::kNever; });
-      out.working = sum(
-          block.saved, [](const SavedTensor& tensor) { return tensor.dropped != Dropped::kNever; });
+      out.working = sum(block.saved, all);
       break;
   }
 }

@@ -33,6 +33,7 @@ struct PlacementKey {
   std::int32_t stages = 1;
   std::int32_t chunks = 1;  // of a stage
   bool folded = false;      // zb-v
+  bool given = false;       // the base's pipeline_split, and not an even one
   bool operator==(const PlacementKey&) const = default;
 };
 
@@ -51,7 +52,7 @@ struct KeyHash {
   }
   std::size_t operator()(const PlacementKey& key) const {
     return mix(mix(static_cast<std::uint32_t>(key.stages), static_cast<std::uint32_t>(key.chunks)),
-               key.folded ? 1 : 0);
+               (key.folded ? 1U : 0U) + (key.given ? 2U : 0U));
   }
 };
 
@@ -137,7 +138,7 @@ const std::vector<StageRun>& MemoryModel::Impl::placement_of(const Candidate& ca
   if (chunks > chunk_count(spec)) spec.virtual_stages = chunks / spec.stages;
   const PlacementKey key{static_cast<std::int32_t>(spec.stages),
                          static_cast<std::int32_t>(spec.virtual_stages),
-                         spec.schedule == Schedule::kZbV};
+                         spec.schedule == Schedule::kZbV, !split.empty()};
   const auto found = placements.find(key);
   if (found != placements.end()) return found->second;
   std::vector<StageRun> runs;
@@ -199,9 +200,27 @@ WorstStage MemoryModel::Impl::worst_of_cpu_engine(const Candidate& candidate) {
   const auto found = cpu_engine.find(key);
   if (found != cpu_engine.end()) return found->second;
   const StageMemory stage = worst_stage(plan_memory(with_candidate(base, candidate)));
-  const WorstStage worst{stage.total_bytes, stage.persistent_bytes, 0};
+  // Its ranks have no device and no caching allocator.
+  const WorstStage worst{stage.total_bytes, stage.persistent_bytes, stage.total_bytes,
+                         stage.total_bytes, 0};
   return cpu_engine.emplace(key, worst).first->second;
 }
+
+namespace {
+
+WorstStage worst_of(const Categories& categories, const StageTotals& totals, std::int64_t stage) {
+  WorstStage worst;
+  worst.total_bytes = totals.total();
+  worst.persistent_bytes = totals.persistent;
+  worst.reserved_bytes =
+      worst.total_bytes - categories[static_cast<std::size_t>(MemoryTag::kDeviceContext)];
+  worst.allocated_bytes =
+      worst.reserved_bytes - categories[static_cast<std::size_t>(MemoryTag::kAllocatorReserve)];
+  worst.stage = static_cast<std::int32_t>(stage);
+  return worst;
+}
+
+}  // namespace
 
 WorstStage MemoryModel::worst(const Candidate& candidate) {
   if (impl_->on_cpu_engine(candidate)) return impl_->worst_of_cpu_engine(candidate);
@@ -214,10 +233,9 @@ WorstStage MemoryModel::worst(const Candidate& candidate) {
   for (const StageRun& run : impl_->placement_of(candidate)) {
     const std::int64_t end = run.first + (falling ? 1 : run.count);
     for (std::int64_t stage = run.first; stage < end; ++stage) {
-      const StageTotals totals =
-          totals_of(stage_bytes(context, run.share, impl_->queue_of(spec, stage)));
-      if (totals.total() <= worst.total_bytes) continue;
-      worst = {totals.total(), totals.persistent, static_cast<std::int32_t>(stage)};
+      const Categories categories = stage_bytes(context, run.share, impl_->queue_of(spec, stage));
+      const StageTotals totals = totals_of(categories);
+      if (totals.total() > worst.total_bytes) worst = worst_of(categories, totals, stage);
     }
   }
   return worst;

@@ -53,7 +53,7 @@ RuntimeMemory runtime_memory(const Config& config) {
       memory.loss_bytes = kEagerLossBytes;
       // A layer gathers two inputs and reduces two outputs, forward and backward, and the head
       // gathers its input. Asynchronous tensor parallelism never holds a gathered input whole.
-      memory.tensor_buffers = config.stack.tensor_exposed < 1 ? 7 : 9;
+      memory.tensor_buffers = config.parallel.async_tensor ? 7 : 9;
       // Gathered forward and backward; their gradients computed, joined to be sent, and received.
       // The allocator reuses none of them while the collectives' stream may read it.
       memory.context_parts = 5;

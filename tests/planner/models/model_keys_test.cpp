@@ -28,8 +28,6 @@ TEST_CASE("keys of a model that disagree are named") {
         "model.moe.experts_per_token");
   check(moe + "moe: {experts: 4, experts_per_token: 0}}\n", "NQD1033",
         "model.moe.experts_per_token");
-  check(moe + "moe: {experts: 4, experts_per_token: 1, dense_layers: 5}}\n", "NQD1033",
-        "model.moe.dense_layers");
   check(moe + "moe: {experts: 4}}\n", "NQD1014", "model");
   check(moe + "moe: {experts: 4, experts_per_token: 1}, mla: {kv_lora_rank: 8}}\n", "NQD1033",
         "model.mla");

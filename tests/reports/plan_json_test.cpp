@@ -44,6 +44,24 @@ PlannedConfig invalid_config() {
 
 }  // namespace
 
+TEST_CASE("a calibration is named with its time, a map of ranks only on request") {
+  PlannedConfig config;
+  config.path = "a.yaml";
+  config.plan = sample_plan();
+  config.plan.config.cluster.calibration_source = "b.json, 2026-11-29T14:00:00Z, host h";
+  const auto first = [&](bool rank_maps) {
+    const std::string text = plan_json({config}, rank_maps);
+    return JsonField::parse(text, "plan.json").at("configs").items().at(0);
+  };
+  CHECK(first(false).at("calibration").at("measured_at").text() == "2026-11-29T14:00:00Z");
+  CHECK_FALSE(first(false).find("rank_map"));
+  const auto map = first(true).at("rank_map");
+  CHECK(map.at("ranks").items().size() == 2);
+  CHECK(map.at("ranks").items().at(1).at("dp").integer<int>() == 1);
+  CHECK(map.at("groups").at("dp").items().size() == 1);
+  CHECK(map.at("groups").at("tp").items().size() == 2);
+}
+
 TEST_CASE("mesh-plan's document has the fields of its contract") {
   PlannedConfig unreadable;
   unreadable.path = "configs/none.yaml";
@@ -63,6 +81,9 @@ TEST_CASE("mesh-plan's document has the fields of its contract") {
   CHECK(configs[0].at("mesh").at("dp").integer<int>() == 2);
   CHECK(configs[0].at("mesh").at("engine").text() == "ddp");
   CHECK(configs[0].at("mesh").at("ranks").integer<int>() == 2);
+  CHECK(configs[0].at("mesh").at("cp").integer<int>() == 1);
+  CHECK(configs[0].at("mesh").at("expert_tp").integer<int>() == 1);
+  CHECK(configs[0].at("mesh").at("order").text() == "tp-cp-pp-dp");
   const auto stage = configs[0].at("memory").at("stages").items().at(0);
   CHECK(stage.at("categories").at("weights_bytes").integer<int>() == 43'204'608);
   CHECK(stage.at("total_bytes").number() == 86'410'240.5);

@@ -128,6 +128,20 @@ TEST_CASE("NQD1251: latent attention") {
         }).code == "NQD1251");
 }
 
+TEST_CASE("NQD1221, NQD1222: a state model is not split or trained") {
+  const Config state = state_config(8e9, Engine::kDdp, 16);
+  check_passes(state, [](Config&) {});
+  CHECK(only(state, [](Config& c) {
+          c.parallel.tp = 2;
+          c.parallel.dp = 8;
+        }).path == "parallel.tp");
+  CHECK(only(state, [](Config& c) {
+          c.parallel.pp = 2;
+          c.parallel.dp = 8;
+        }).code == "NQD1221");
+  CHECK(only(state, [](Config& c) { c.data.path = "runs/data"; }).code == "NQD1222");
+}
+
 TEST_CASE("NQD1221, NQD1230: other families are not split") {
   check_passes(pictures(), [](Config&) {});
   const Diagnostic tensor = only(pictures(), [](Config& c) {
@@ -205,6 +219,19 @@ TEST_CASE("NQD1245 to NQD1247: recomputation") {
     grouped(Recompute::kSelective, 1)(c);
     c.train.attention = Attention::kMaterialised;
   });
+}
+
+TEST_CASE("NQD1219, NQD1220: schedule of the learning rate") {
+  check_passes(experts(), [](Config& c) { c.train.optimizer.warmup_steps = c.train.steps; });
+  CHECK(only(experts(), [](Config& c) {
+          c.train.optimizer.warmup_steps = c.train.steps + 1;
+        }).code == "NQD1219");
+  check_passes(experts(), [](Config& c) {
+    c.train.optimizer.min_learning_rate = c.train.optimizer.learning_rate;
+  });
+  CHECK(only(experts(), [](Config& c) {
+          c.train.optimizer.min_learning_rate = c.train.optimizer.learning_rate * 2;
+        }).code == "NQD1220");
 }
 
 TEST_CASE("NQD1248 to NQD1250: what engines and runtimes have") {

@@ -364,43 +364,6 @@ TEST_CASE("NQD1218: sharded gradients beside a pipeline are a warning") {
   });
 }
 
-TEST_CASE("NQD1219, NQD1220: schedule of the learning rate") {
-  check_passes([](Config& c) { c.train.optimizer.warmup_steps = c.train.steps; });
-  CHECK(only([](Config& c) { c.train.optimizer.warmup_steps = c.train.steps + 1; }).code ==
-        "NQD1219");
-  check_passes(
-      [](Config& c) { c.train.optimizer.min_learning_rate = c.train.optimizer.learning_rate; });
-  CHECK(only([](Config& c) {
-          c.train.optimizer.min_learning_rate = c.train.optimizer.learning_rate * 2;
-        }).code == "NQD1220");
-}
-
-TEST_CASE("NQD1221, NQD1222: a state model is not split or trained") {
-  const auto state = [](Config& c) {
-    c.model = {};
-    c.model.family = "state";
-    c.model.parameters = 8e9;
-    c.parallel = {};
-    c.parallel.dp = 16;
-    c.train.global_batch_size = c.train.micro_batch_size * 16;
-  };
-  check_passes(state);
-  CHECK(only([&](Config& c) {
-          state(c);
-          c.parallel.tp = 2;
-          c.parallel.dp = 8;
-        }).path == "parallel.tp");
-  CHECK(only([&](Config& c) {
-          state(c);
-          c.parallel.pp = 2;
-          c.parallel.dp = 8;
-        }).code == "NQD1221");
-  CHECK(only([&](Config& c) {
-          state(c);
-          c.data.path = "runs/data";
-        }).code == "NQD1222");
-}
-
 TEST_CASE("NQD1224: the largest mesh") {
   const auto ranks = [](std::int64_t nodes) {
     return [=](Config& c) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
-#include <string_view>
 
 #include "planner/fabric.h"
 #include "planner/traffic/stage_traffic.h"
@@ -23,16 +22,6 @@ void keep_larger(std::vector<TrafficRow>& all, const TrafficRow& row) {
     return;
   }
   all.push_back(row);
-}
-
-// The group of the time model that a row's name belongs to.
-CommGroup comm_group(std::string_view name) {
-  if (name == "tp") return CommGroup::kTp;
-  if (name == "cp") return CommGroup::kCp;
-  if (name == "ep") return CommGroup::kEp;
-  if (name == "pp") return CommGroup::kPp;
-  if (name == "embedding") return CommGroup::kEmbedding;
-  return CommGroup::kDp;
 }
 
 }  // namespace
@@ -105,28 +94,6 @@ CommunicationPlan plan_communication(const Config& config, const MicroBatchTime&
     plan.traffic.push_back(row.traffic);
   }
   return plan;
-}
-
-void match_times(const StepTime& step, CommunicationPlan& plan) {
-  plan.times_known = step.known;
-  for (int group = 0; group < kCommGroups; ++group) {
-    std::vector<GroupTraffic*> rows;
-    double time = 0;
-    double bytes = 0;
-    for (GroupTraffic& row : plan.traffic) {
-      if (comm_group(row.group) != static_cast<CommGroup>(group)) continue;
-      rows.push_back(&row);
-      time += row.time_s;
-      bytes += row.bytes_sent_per_rank;
-    }
-    const GroupTime& total = step.groups[static_cast<std::size_t>(group)];
-    for (GroupTraffic* row : rows) {
-      const double share = time > 0 ? row->time_s / time : row->bytes_sent_per_rank / bytes;
-      row->time_s = total.time_s * share;
-      row->exposed_s = total.exposed_s * share;
-      row->time_known = step.known;
-    }
-  }
 }
 
 }  // namespace nqd::planner

@@ -20,8 +20,8 @@
 //          back, forward and backward), 2 more with full recomputation
 //   pp     b·s·h across every boundary of (virtual) stages, forward and back, a micro-batch; a tied
 //          head adds an all_reduce of the token embedding's gradient between the ends ("embedding")
-// Times of nqd's own CPU engine are those of call_time; of everything else those of TimeModel, see
-// match_times.
+// Times of nqd's own CPU engine are those of call_time; everything else is given those of TimeModel
+// afterwards (price_traffic in planner/time.h).
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,6 @@
 #include "base/diagnostic.h"
 #include "collectives/cost.h"
 #include "planner/buckets.h"
-#include "planner/estimate/time_model.h"
 #include "planner/plan.h"
 #include "planner/spec.h"
 #include "planner/stages.h"
@@ -54,10 +53,6 @@ struct CommunicationPlan {
   std::vector<Diagnostic> diagnostics;  // NQD1305 (extrapolated curve), NQD1306 (a link unknown)
 };
 CommunicationPlan plan_communication(const Config& config, const MicroBatchTime& compute);
-
-// Scales the times of each group's rows so that they add up to those of the step's own prediction.
-// Without one (!step.known) they become unknown.
-void match_times(const StepTime& step, CommunicationPlan& plan);
 
 // Equal gradient buckets side by side: `buckets` of `count` elements from element `begin` on.
 struct BucketRun {

@@ -79,7 +79,7 @@ class Calculation {
                         const std::string& help, double least = 0, bool open = true);
   Calculation& quantity(const std::string& flags, std::optional<double>& target, Unit unit,
                         const std::string& help, double least = 0, bool open = true);
-  // A whole number from 1 to `most`.
+  // A whole number from 1 to `most`; a target of 0 stays so when the flag is not given.
   Calculation& count(const std::string& flags, std::int64_t& target, const std::string& help,
                      std::int64_t most = 1'048'576);
   Calculation& choice(const std::string& flags, std::string& target,

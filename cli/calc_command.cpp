@@ -41,9 +41,9 @@ Calculation& Calculation::add_quantity(const std::string& flags, Unit unit, cons
 
 Calculation& Calculation::count(const std::string& flags, std::int64_t& target,
                                 const std::string& help, std::int64_t most) {
-  CLI::Option* option = command_->add_option(flags, target, help)
-                            ->check(CLI::Range(std::int64_t{1}, most))
-                            ->capture_default_str();
+  CLI::Option* option =
+      command_->add_option(flags, target, help)->check(CLI::Range(std::int64_t{1}, most));
+  if (target > 0) option->capture_default_str();
   require_last_ = [option] { option->required(); };
   return *this;
 }

@@ -6,8 +6,7 @@
 #include "base/error.h"
 #include "cli/calc.h"
 #include "planner/config/config.h"
-#include "planner/layout.h"
-#include "planner/time.h"
+#include "planner/models/shape.h"
 
 namespace nqd::cli {
 namespace {
@@ -23,7 +22,7 @@ struct FlopsOptions {
   std::int64_t vocab = 0;
   std::int64_t sequence = 0;
   std::string recompute = "none";
-  double tokens = 1;
+  std::optional<double> tokens;
   std::optional<double> rate;
 };
 
@@ -58,37 +57,74 @@ planner::ModelSpec model_of(const FlopsOptions& options) {
   return loaded.config.model;
 }
 
+// Forward operations of one sample that backward runs again.
+double recomputed(const planner::SampleFlops& forward, const std::string& recompute) {
+  if (recompute == name(Recompute::kSelective)) return forward.attention;
+  if (recompute == name(Recompute::kFull)) {
+    return forward.matmul - forward.head + forward.attention;
+  }
+  return 0;
+}
+
+// Per token for models of tokens, per sample for all; backward takes two operations a forward one.
+void add_flops(const planner::ModelShape& shape, const FlopsOptions& options, CalcReport& report) {
+  const planner::SampleFlops forward = forward_flops(shape);
+  const double again = recomputed(forward, options.recompute);
+  const auto add = [&](const std::string& one, double samples) {
+    const double products = forward.matmul / samples;
+    const auto put = [&](const std::string& key, const std::string& label, double attention,
+                         double more) {
+      report.figures.push_back(
+          {key + one, label, 3 * (products + attention / samples) + more / samples, Unit::kFlops,
+           "3·(products + attention)" + std::string(more > 0 ? " + recomputed" : ""),
+           "3·(" + compact(products) + " + " + compact(attention / samples) + ")" +
+               (more > 0 ? " + " + compact(more / samples) : "")});
+    };
+    put("model_flops_per_", "a " + one + ", forward and backward", forward.attention, 0);
+    put("full_attention_flops_per_", "the same, had all scores been counted",
+        forward.attention_full, 0);
+    put("hardware_flops_per_", "a " + one + " with what is recomputed", forward.attention, again);
+  };
+  if (shape.vocab > 0) add("token", shape.rows);
+  add("sample", 1);
+}
+
 CalcReport compute_flops(const FlopsOptions& options) {
   const planner::ModelSpec model = model_of(options);
-  const bool full = options.recompute == name(Recompute::kFull);
-  const planner::TokenFlops flops = token_flops(model, full ? Recompute::kFull : Recompute::kNone);
-  if (flops.model <= 0) {
+  const planner::ModelShape shape = model_shape(model, planner::TrainSpec{});
+  if (!shape.known) {
     throw_mismatch("the operations of a model of family " + model.family + " are not known",
                    "give a model with a shape: --model gpt2-124m, or --layers and so on");
   }
+  if (options.tokens && shape.vocab <= 0) {
+    throw_mismatch("a model of family " + model.family + " does not train on tokens",
+                   "leave --tokens out; the figures are of one sample");
+  }
   CalcReport report;
-  report.inputs = {{"model", options.model},         {"layers", model.layers},
-                   {"hidden", model.hidden},         {"heads", model.heads},
-                   {"vocab", model.vocab},           {"sequence", model.sequence},
-                   {"recompute", options.recompute}, {"tokens", options.tokens}};
-  report.figures.push_back({"parameters", "parameters", model.parameters});
-  report.figures.push_back(
-      {"model_flops_per_token", "a token, forward and backward", flops.model, Unit::kFlops});
-  report.figures.push_back({"hardware_flops_per_token", "the same with what is recomputed",
-                            flops.hardware, Unit::kFlops});
-  if (options.tokens > 1) {
-    report.figures.push_back({"model_flops", "all tokens", flops.model * options.tokens,
-                              Unit::kFlops, "tokens · FLOP/token",
-                              compact(options.tokens) + "·" + compact(flops.model)});
+  report.inputs = {
+      {"model", options.model}, {"family", model.family}, {"recompute", options.recompute}};
+  if (model.sequence > 0) report.inputs.emplace_back("sequence", model.sequence);
+  report.figures.push_back({"parameters", "parameters", shape.parameters});
+  add_flops(shape, options, report);
+  if (options.tokens) {
+    const double one = std::get<double>(report.figures[1].value);
+    report.inputs.emplace_back("tokens", *options.tokens);
+    report.figures.push_back({"model_flops", "all tokens", one * *options.tokens, Unit::kFlops,
+                              "tokens · FLOP/token",
+                              compact(*options.tokens) + "·" + compact(one)});
+    if (options.rate) {
+      report.inputs.emplace_back("rate_flops_per_s", *options.rate);
+      report.figures.push_back(
+          {"time_s", "time", one * *options.tokens / *options.rate, Unit::kSeconds,
+           "tokens · FLOP/token / rate",
+           compact(*options.tokens) + "·" + compact(one) + "/" + compact(*options.rate)});
+    }
+  } else if (options.rate) {
+    throw_mismatch("--rate gives a time only for a number of tokens", "give --tokens too");
   }
-  if (options.rate) {
-    report.inputs.emplace_back("rate_flops_per_s", *options.rate);
-    report.figures.push_back(
-        {"time_s", "time", flops.model * options.tokens / *options.rate, Unit::kSeconds,
-         "tokens · FLOP/token / rate",
-         compact(options.tokens) + "·" + compact(flops.model) + "/" + compact(*options.rate)});
-  }
-  report.notes = {"A multiply-add is 2; attention counts the causal half of the scores."};
+  report.notes = {
+      "A multiply-add is 2; attention counts the scores that the model needs, the "
+      "causal half in a decoder."};
   return report;
 }
 
@@ -132,8 +168,9 @@ void add_calc_flops(CLI::App& calc, Context& context) {
       .count("--ffn-hidden", options->ffn_hidden, "f [4h]", kMost)
       .count("--vocab", options->vocab, "V", kMost)
       .count("--sequence", options->sequence, "s", kMost)
-      .choice("--recompute", options->recompute, {"none", "full"}, "what backward computes again")
-      .quantity("--tokens", options->tokens, Unit::kNumber, "to train on: 300e9 or 300B [1]")
+      .choice("--recompute", options->recompute, {"none", "selective", "full"},
+              "what backward computes again")
+      .quantity("--tokens", options->tokens, Unit::kNumber, "to train on: 300e9 or 300B")
       .quantity("--rate", options->rate, Unit::kFlopsPerSecond,
                 "achieved by all devices together: gives the time")
       .computes(context, [options] { return compute_flops(*options); });

@@ -147,7 +147,17 @@ class Calculations(unittest.TestCase):
                  "--sequence", "1024"]
         full = self.calc(*shape, "--recompute", "full", "--tokens", "10B", "--rate", "1 PFLOP/s")
         self.assertEqual(preset["model_flops_per_token"], full["model_flops_per_token"])
-        self.assertGreater(full["hardware_flops_per_token"], full["model_flops_per_token"])
+        # Full recomputation runs all but the head a fourth time.
+        head = 2 * 50257 * 768
+        self.assertEqual((4 * full["model_flops_per_token"] - 3 * head) / 3,
+                         full["hardware_flops_per_token"])
+        self.assertEqual(preset["model_flops_per_token"] + 6 * 12 * 1024 * 768,
+                         preset["full_attention_flops_per_token"])
+        llama = self.calc("flops", "--model", "llama3-8b")
+        # 6·(8.03e9 − 0.525e9 of embedding), and attention over 8192 tokens: 5.15e10 with the
+        # causal half, 5.79e10 with all scores.
+        self.assertEqual((5.15, 5.79), (round(llama["model_flops_per_token"] / 1e10, 2),
+                                        round(llama["full_attention_flops_per_token"] / 1e10, 2)))
         self.assertAlmostEqual(preset["model_flops_per_token"] * 1e10 / 1e15, full["time_s"])
         mfu = self.calc("mfu", "--tokens-per-second", "20000", "--flops-per-token", "120 GFLOP",
                         "--peak", "8 PFLOP/s")
@@ -198,6 +208,7 @@ class Calculations(unittest.TestCase):
                 (["bubble", "-p", "4", "-m", "4", "--target", "2"], ["--target"]),
                 (["flops"], ["--model"]),
                 (["flops", "--model", "nothing"], ["nothing"]),
+                (["flops", "--model", "gpt2-124m", "--rate", "1e15"], ["--tokens"]),
                 (["checkpoint", "--save-time", "4min"], ["--interval"]),
                 (["checkpoint", "--save-time", "4min", "--interval", "1h", "--gpus", "8"],
                  ["--price"])):

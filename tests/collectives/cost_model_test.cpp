@@ -235,12 +235,15 @@ Elements place_set(std::size_t count, std::size_t n, std::size_t g, std::size_t 
 
 void check_traffic(Collective collective, Algorithm algorithm, std::size_t n, std::size_t count,
                    const Ledger& ledger, std::size_t g = 1) {
+  std::uint64_t sent = 0;
   for (std::size_t rank = 0; rank < n; ++rank) {
     const RankTraffic one = rank_traffic(collective, algorithm, n, rank, count, 4, g);
     CAPTURE(rank);
     CHECK(one.messages == ledger.sent[rank].messages);
     CHECK(one.bytes_sent == ledger.sent[rank].bytes_sent);
+    sent += one.bytes_sent;
   }
+  CHECK(sent == std::accumulate(ledger.received.begin(), ledger.received.end(), std::uint64_t{0}));
 }
 
 template <typename Body>

@@ -119,6 +119,13 @@ TEST_CASE("hardware: an H100's ridge is 295 FLOP a byte, an A100's peak 312 TFLO
   CHECK(h100.intra_node.bandwidth_bytes_per_s == 450e9);
   CHECK(h100.gpus_per_node == 8);
   CHECK(h100.inter_node.bandwidth_bytes_per_s == 50e9);
+  CHECK(h100.inter_node.alpha_s >= 2e-6);
+  CHECK(h100.inter_node.alpha_s <= 5e-6);
+  const ClusterSpec roce = cluster("roce-h100");
+  CHECK(roce.inter_node.bandwidth_bytes_per_s >= 12.5e9);
+  CHECK(roce.inter_node.bandwidth_bytes_per_s <= 25e9);
+  CHECK(roce.inter_node.alpha_s >= 10e-6);
+  CHECK(roce.inter_node.alpha_s <= 25e-6);
   CHECK(cluster("dgx-a100").peak_flops == 312e12);
 }
 

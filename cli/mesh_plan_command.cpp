@@ -18,6 +18,7 @@
 #include "planner/plan_text.h"
 #include "planner/planner.h"
 #include "planner/rank_map.h"
+#include "planner/validation/error_bar.h"
 #include "reports/evidence.h"
 #include "reports/github.h"
 #include "reports/junit.h"
@@ -50,6 +51,7 @@ planner::PlanVerdict plan_config(const planner::LoadedConfig& loaded, const std:
   verdict.plan.valid = loaded.ok();
   if (!loaded.ok()) return verdict;
   verdict.plan = planner::make_plan(loaded.config);
+  planner::add_error_bar(verdict.plan);
   std::vector<Diagnostic> findings = plan_findings(loaded, verdict.plan);
   verdict.plan.diagnostics = loaded.diagnostics;
   std::move(findings.begin(), findings.end(), std::back_inserter(verdict.plan.diagnostics));

@@ -1,0 +1,27 @@
+// How far predictions like this one were from what was measured.
+#pragma once
+
+#include <string>
+
+#include "planner/plan.h"
+#include "planner/spec.h"
+
+namespace nqd::planner {
+
+struct ErrorBar {
+  double mean_fraction = 0;     // 0 = nothing to compare with
+  double largest_fraction = 0;  // of a single run
+  std::int64_t runs = 0;
+  std::string source;  // "46 published runs of h100-sxm with megatron-core-2024"
+};
+
+// Of step times: the shipped published runs on the config's device with its software stack, both
+// as the config names them; else those of the device alone. Judged anew by the present model, once
+// a process (about 50 ms), and remembered. Thread-safe.
+ErrorBar step_error_bar(const Config& config);
+
+// Fills the error bar of a plan's step time. For a calibrated cluster that no published run stands
+// for, the largest residual of its curves.
+void add_error_bar(Plan& plan);
+
+}  // namespace nqd::planner

@@ -13,12 +13,12 @@ using collectives::Algorithm;
 using collectives::Collective;
 
 // A curve of nqd's own ring first: it is what the trainer calls.
-const CalibratedCurve* find_curve(const ClusterSpec& cluster, const Group& group,
+const CalibratedCurve* find_curve(const ClusterSpec& cluster, std::int64_t ranks, bool inside,
                                   Collective collective) {
-  const bool inside = inside_node(cluster, group);
+  if (cluster.curves.empty()) return nullptr;
   for (std::string_view algorithm : {"ring", "library", "auto"}) {
     for (const CalibratedCurve& curve : cluster.curves) {
-      if (curve.collective == name(collective) && curve.ranks == group.size &&
+      if (curve.collective == name(collective) && curve.ranks == ranks &&
           curve.inside_node == inside && curve.algorithm == algorithm && !curve.pieces.empty()) {
         return &curve;
       }
@@ -80,7 +80,8 @@ CallTime call_time(const ClusterSpec& cluster, const Group& group, Collective co
                    double bytes) {
   CallTime time;
   if (group.size <= 1) return time;
-  if (const CalibratedCurve* curve = find_curve(cluster, group, collective)) {
+  if (const CalibratedCurve* curve =
+          find_curve(cluster, group.size, inside_node(cluster, group), collective)) {
     time.seconds = curve_time_s(*curve, bytes, &time.extrapolated);
     return time;
   }
@@ -120,10 +121,8 @@ double scale_up_latency(const ClusterSpec& cluster, std::int64_t ranks) {
   return list[std::min(index, list.size() - 1)];
 }
 
-}  // namespace
-
-LinearCost all_reduce_cost(const ClusterSpec& cluster, const Placement& group,
-                           double network_share) {
+// Of an all_reduce.
+ExchangeCost ring_cost(const ClusterSpec& cluster, const Placement& group, double network_share) {
   if (group.size <= 1) return {};
   const auto n = static_cast<double>(group.size);
   const double factor = 2 * (n - 1) / n;
@@ -137,25 +136,39 @@ LinearCost all_reduce_cost(const ClusterSpec& cluster, const Placement& group,
     rate = group.together > 1 ? std::min(rate, adapters) : adapters;
     latency += 2 * (n / static_cast<double>(group.together) - 1) * cluster.fabric.network_latency_s;
   }
-  return {latency, factor / rate};
+  return {latency, factor / rate, nullptr};
 }
 
-LinearCost all_gather_cost(const ClusterSpec& cluster, const Placement& group,
-                           double network_share) {
-  const LinearCost both = all_reduce_cost(cluster, group, network_share);
-  return {both.latency_s / 2, both.s_per_byte / 2};
+}  // namespace
+
+ExchangeCost all_reduce_cost(const ClusterSpec& cluster, const Placement& group,
+                             double network_share) {
+  ExchangeCost cost = ring_cost(cluster, group, network_share);
+  cost.curve = find_curve(cluster, group.size, group.inside(), Collective::kAllReduce);
+  return cost;
 }
 
-LinearCost all_to_all_cost(const ClusterSpec& cluster, const Placement& group,
-                           double network_share) {
+double ExchangeCost::seconds(double bytes) const {
+  return curve != nullptr ? curve_time_s(*curve, bytes, nullptr) : latency_s + s_per_byte * bytes;
+}
+
+ExchangeCost all_gather_cost(const ClusterSpec& cluster, const Placement& group,
+                             double network_share) {
+  const ExchangeCost both = ring_cost(cluster, group, network_share);
+  return {both.latency_s / 2, both.s_per_byte / 2,
+          find_curve(cluster, group.size, group.inside(), Collective::kAllGather)};
+}
+
+ExchangeCost all_to_all_cost(const ClusterSpec& cluster, const Placement& group,
+                             double network_share) {
   if (group.size <= 1) return {};
   const auto n = static_cast<double>(group.size);
   const auto near = static_cast<double>(group.together);
   const double inside = (near - 1) / n / scale_up_bandwidth(cluster, group.together);
-  if (group.inside()) return {scale_up_latency(cluster, group.together) / 2, inside};
+  if (group.inside()) return {scale_up_latency(cluster, group.together) / 2, inside, nullptr};
   const double outside = (n - near) / n * cluster.oversubscription /
                          (network_share * cluster.inter_node.bandwidth_bytes_per_s);
-  return {cluster.fabric.network_latency_s, std::max(inside, outside)};
+  return {cluster.fabric.network_latency_s, std::max(inside, outside), nullptr};
 }
 
 }  // namespace nqd::planner

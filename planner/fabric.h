@@ -60,21 +60,23 @@ struct Placement {
 };
 Placement place(const ClusterSpec& cluster, std::int64_t size, std::int64_t stride);
 
-// latency_s + s_per_byte · bytes.
-struct LinearCost {
+// Seconds of a call by its payload: a calibrated curve, else latency_s + s_per_byte · bytes.
+struct ExchangeCost {
   double latency_s = 0;
   double s_per_byte = 0;
-  double seconds(double bytes) const { return latency_s + s_per_byte * bytes; }
+  const CalibratedCurve* curve = nullptr;
+  double seconds(double bytes) const;
 };
 
 // Costs of devices, in bytes of the payload that every rank holds (all_reduce), that it ends with
 // (all_gather; reduce_scatter is its mirror) or that it sends (all_to_all, itself included).
-// `network_share` is what the exchange reaches of the adapters' rate.
-LinearCost all_reduce_cost(const ClusterSpec& cluster, const Placement& group,
-                           double network_share);
-LinearCost all_gather_cost(const ClusterSpec& cluster, const Placement& group,
-                           double network_share);
-LinearCost all_to_all_cost(const ClusterSpec& cluster, const Placement& group,
-                           double network_share);
+// `network_share` is what the exchange reaches of the adapters' rate. A calibrated ring, library or
+// auto curve of the same collective, ranks and place goes first.
+ExchangeCost all_reduce_cost(const ClusterSpec& cluster, const Placement& group,
+                             double network_share);
+ExchangeCost all_gather_cost(const ClusterSpec& cluster, const Placement& group,
+                             double network_share);
+ExchangeCost all_to_all_cost(const ClusterSpec& cluster, const Placement& group,
+                             double network_share);
 
 }  // namespace nqd::planner

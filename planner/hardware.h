@@ -22,12 +22,13 @@ struct GpuConstants {
   double gemm_fixed_s = 4e-6;  // launch, ramp-up and tail of one matrix product
   double gemm_fill = 0;        // steps of the summed dimension that filling a tile's pipeline costs
   double unaligned_share = 1;  // of gemm_share, when a dimension is no multiple of 8
-  double batched_gemm_share = 0.6;   // of the peak: products of scores that are written to memory
-  double flash_share = 0.5;          // of the peak: the best fused attention kernel, forward
-  double flash_backward_cost = 1.2;  // seconds a FLOP of its backward ÷ those of its forward
-  double memory_share = 0.75;        // element-wise kernels and copies
-  double kernel_s = 3e-6;            // one element-wise kernel, beside its bytes
-  double fp8_speedup = 1.6;          // 8-bit matrix products ÷ 16-bit ones, at training sizes
+  double batched_gemm_share = 0.6;    // of the peak: products of scores that are written to memory
+  double flash_share = 0.5;           // of the peak: the best fused attention kernel, forward
+  double portable_flash_share = 0.3;  // … one not written for this device (Triton of 2023)
+  double flash_backward_cost = 1.2;   // seconds a FLOP of its backward ÷ those of its forward
+  double memory_share = 0.75;         // element-wise kernels and copies
+  double kernel_s = 3e-6;             // one element-wise kernel, beside its bytes
+  double fp8_speedup = 1.6;           // 8-bit matrix products ÷ 16-bit ones, at training sizes
 };
 
 // Between devices. scale_up_bandwidths[n−2] is what an all_reduce of n ranks in one scale-up domain
@@ -61,11 +62,12 @@ struct StackSpec {
   double layer_overhead_s = 0;              // device time of a layer and pass that nothing explains
   std::int64_t softmax_batch_multiple = 0;  // fused softmax needs batch · heads to be a multiple of
                                             // it; 0 = it always fits
-  double attention_share = 1;    // rate of the flash kernel ÷ the device's best
-  double pointwise_traffic = 1;  // bytes of element-wise passes ÷ those of fused ones
-  double loss_bytes = 24;        // moved a logit by softmax, loss and their gradient
-  double optimizer_bytes = 28;   // moved a parameter by the optimizer
-  double quantise_bytes = 3;     // fp8: moved an element that enters a product
+  bool portable_attention = false;  // flash attention at device.portable_flash_share
+  double attention_share = 1;       // rate of the flash kernel ÷ the device's share
+  double pointwise_traffic = 1;     // bytes of element-wise passes ÷ those of fused ones
+  double loss_bytes = 24;           // moved a logit by softmax, loss and their gradient
+  double optimizer_bytes = 28;      // moved a parameter by the optimizer
+  double quantise_bytes = 3;        // fp8: moved an element that enters a product
   // Shares of communication that compute does not hide.
   double tensor_exposed = 1;
   double context_exposed = 1;

@@ -40,6 +40,7 @@ Plan make_plan(const Config& config) {
 
   ComputePlan compute = plan_compute(config);
   CommunicationPlan communication = plan_communication(config, compute.micro_batch);
+  price_traffic(compute.step, communication.traffic);
   plan.communication = communication.traffic;
   plan.time = plan_time(config, compute, communication, plan.pipeline.bubble_fraction);
   if (plan.time.step_s > 0) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "planner/memory.h"
+#include "planner/models/shape.h"
 #include "planner/pipeline.h"
 #include "planner/stages.h"
 #include "planner/text.h"
@@ -14,7 +15,6 @@
 namespace nqd::planner {
 namespace {
 
-constexpr double kUnmeasuredGemmShare = 0.6;
 constexpr double kOptimizerBytesPerParameter = 28;
 // Below this share of the peak a measured rate is most likely another machine's.
 constexpr double kPlausibleGemmShare = 0.05;
@@ -34,8 +34,8 @@ double score_products(const ModelSpec& model) {
   return static_cast<double>(model.sequence) * static_cast<double>(model.hidden);
 }
 
-// Part of the s × s scores that is computed: nqd's CPU kernels skip what causality masks.
-double score_share(const Config& config) { return runs_on_cpu_engine(config) ? 0.5 : 1; }
+// The CPU kernels skip the half of the s × s scores that causality masks.
+constexpr double kScoreShare = 0.5;
 
 // Elements that the element-wise passes of a layer's forward read and write for a token on one
 // rank: two norms (2h each), two residual sums (3h each), heads split and merged (8h), GELU (2f)
@@ -45,7 +45,7 @@ double layer_elementwise(const Config& config) {
   const auto h = static_cast<double>(model.hidden);
   const auto t = static_cast<double>(config.parallel.tp);
   const double split = 8 * h + 2 * static_cast<double>(model.ffn_hidden) +
-                       2 * score_share(config) * static_cast<double>(model.heads * model.sequence);
+                       2 * kScoreShare * static_cast<double>(model.heads * model.sequence);
   return split / t + 10 * h / (config.parallel.sequence_parallel ? t : 1);
 }
 
@@ -59,7 +59,7 @@ MicroBatchTime stage_time(const Config& config, const StageLayout& stage) {
   const double bandwidth = config.cluster.memory_bandwidth_bytes_per_s;
 
   const double layer_flops =
-      2 * layer_matmul_parameters(model) + 4 * score_share(config) * score_products(model);
+      2 * layer_matmul_parameters(model) + 4 * kScoreShare * score_products(model);
   const double head_flops = stage.last ? 2 * head_matmul_parameters(model) : 0;
   const double layers_s =
       layers * tokens * (layer_flops / t / rate + element * layer_elementwise(config) / bandwidth);
@@ -121,26 +121,38 @@ std::vector<Diagnostic> check_rates(const ClusterSpec& cluster) {
 }  // namespace
 
 TokenFlops token_flops(const ModelSpec& model, Recompute recompute) {
-  if (model.family != "gpt") return {};
-  const double layers_forward = static_cast<double>(model.layers) *
-                                (2 * layer_matmul_parameters(model) + 2 * score_products(model));
+  if (!is_transformer(model) || model.sequence <= 0) return {};
+  const SampleFlops sample = forward_flops(model_shape(model, TrainSpec{}));
+  const auto tokens = static_cast<double>(model.sequence);
   TokenFlops flops;
-  flops.model = 3 * (layers_forward + 2 * head_matmul_parameters(model));
-  flops.hardware = flops.model + (recompute == Recompute::kFull ? layers_forward : 0);
+  flops.model = 3 * (sample.matmul + sample.attention) / tokens;
+  flops.hardware = flops.model;
+  if (recompute == Recompute::kFull) {
+    flops.hardware += (sample.matmul - sample.head + sample.attention) / tokens;
+  } else if (recompute == Recompute::kSelective) {
+    flops.hardware += sample.attention / tokens;
+  }
   return flops;
 }
 
 double gemm_rate_flops(const ClusterSpec& cluster) {
-  return cluster.gemm_flops > 0 ? cluster.gemm_flops : kUnmeasuredGemmShare * cluster.peak_flops;
+  return cluster.gemm_flops > 0 ? cluster.gemm_flops
+                                : cluster.device.gemm_share * cluster.peak_flops;
 }
 
 ComputePlan plan_compute(const Config& config) {
   ComputePlan plan;
-  if (config.model.family != "gpt") return plan;
+  if (config.model.family == "state") return plan;
   const double bandwidth = config.cluster.memory_bandwidth_bytes_per_s;
   plan.known = gemm_rate_flops(config.cluster) > 0 && bandwidth > 0;
   plan.diagnostics = check_rates(config.cluster);
   if (!plan.known) return plan;
+  if (!runs_on_cpu_engine(config)) {
+    plan.step = TimeModel(config).step(candidate_of(config));
+    plan.micro_batch = {plan.step.forward_s, plan.step.backward_s};
+    plan.optimizer_s = plan.step.optimizer_s;
+    return plan;
+  }
   const auto shards = static_cast<double>(shard_counts(config).optimizer);
   for (const StageLayout& stage : stage_layouts(config)) {
     const MicroBatchTime time = stage_time(config, stage);
@@ -158,6 +170,18 @@ TimePlan plan_time(const Config& config, const ComputePlan& compute,
                    const CommunicationPlan& communication, double bubble_fraction) {
   TimePlan time;
   if (!compute.known || !communication.times_known) return time;
+  const auto tokens = static_cast<double>(config.train.global_batch_size * config.model.sequence);
+  if (!runs_on_cpu_engine(config)) {
+    const StepTime& step = compute.step;
+    time.compute_s = step.compute_s;
+    time.exposed_communication_s = step.exposed_s;
+    time.bubble_s = step.bubble_s;
+    time.optimizer_s = step.optimizer_s;
+    time.jitter_s = step.jitter_s;
+    time.step_s = step.step_s;
+    time.tokens_per_s = time.step_s > 0 ? tokens / time.step_s : 0;
+    return time;
+  }
   const auto m = static_cast<double>(micro_batches_of(config));
   time.compute_s = m * (compute.micro_batch.forward_s + compute.micro_batch.backward_s);
   time.exposed_communication_s =
@@ -166,9 +190,30 @@ TimePlan plan_time(const Config& config, const ComputePlan& compute,
   time.bubble_s = slots_s * bubble_fraction / (1 - bubble_fraction);
   time.optimizer_s = compute.optimizer_s;
   time.step_s = time.compute_s + time.bubble_s + time.exposed_communication_s + time.optimizer_s;
-  const auto tokens = static_cast<double>(config.train.global_batch_size * config.model.sequence);
   time.tokens_per_s = time.step_s > 0 ? tokens / time.step_s : 0;
   return time;
+}
+
+void price_traffic(const StepTime& step, std::vector<GroupTraffic>& traffic) {
+  if (!step.known) return;
+  const auto index_of = [](std::string_view name) {
+    CommGroup group = CommGroup::kDp;
+    if (name == "tp") group = CommGroup::kTp;
+    if (name == "cp") group = CommGroup::kCp;
+    if (name == "ep") group = CommGroup::kEp;
+    if (name == "pp") group = CommGroup::kPp;
+    if (name == "embedding") group = CommGroup::kEmbedding;
+    return static_cast<std::size_t>(group);
+  };
+  std::array<double, kCommGroups> alone{};
+  for (const GroupTraffic& row : traffic) alone[index_of(row.group)] += row.time_s;
+  for (GroupTraffic& row : traffic) {
+    if (row.time_s <= 0) continue;
+    const GroupTime& group = step.groups[index_of(row.group)];
+    const double share = row.time_s / alone[index_of(row.group)];
+    row.time_s = share * group.time_s;
+    row.exposed_s = share * group.exposed_s;
+  }
 }
 
 double utilisation(const Config& config, double flops_per_token, const TimePlan& time) {

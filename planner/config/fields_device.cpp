@@ -41,6 +41,13 @@ constexpr std::array kFields = {
           .slot = [](Draft& d) -> Slot { return &d.config.cluster.device.flash_share; },
           .range = kShare,
           .doc = "Rate of the best fused attention kernel, forward, as a share of the peak."},
+    Field{.path = "cluster.device.portable_flash_share",
+          .kind = Kind::kNumber,
+          .slot = [](Draft& d) -> Slot { return &d.config.cluster.device.portable_flash_share; },
+          .range = kShare,
+          .doc =
+              "Rate of a fused attention kernel that is not written for the device, forward, as a "
+              "share of the peak."},
     Field{.path = "cluster.device.flash_backward_cost",
           .kind = Kind::kNumber,
           .slot = [](Draft& d) -> Slot { return &d.config.cluster.device.flash_backward_cost; },

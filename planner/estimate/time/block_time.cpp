@@ -6,6 +6,7 @@
 #include "planner/fabric.h"
 #include "planner/models/dimensions.h"
 #include "planner/stages.h"
+#include "planner/time.h"
 
 namespace nqd::planner {
 namespace {
@@ -59,9 +60,11 @@ BlockPricer::BlockPricer(const Config& config, const ModelShape& shape)
     : config_(config), shape_(shape) {
   const ClusterSpec& cluster = config.cluster;
   const GpuConstants& device = cluster.device;
-  gemm_rate_ = cluster.gemm_flops > 0 ? cluster.gemm_flops : device.gemm_share * cluster.peak_flops;
+  gemm_rate_ = gemm_rate_flops(cluster);
   batched_rate_ = device.batched_gemm_share * cluster.peak_flops;
-  flash_rate_ = device.flash_share * config.stack.attention_share * cluster.peak_flops;
+  const double flash =
+      config.stack.portable_attention ? device.portable_flash_share : device.flash_share;
+  flash_rate_ = flash * config.stack.attention_share * cluster.peak_flops;
   memory_rate_ = device.memory_share * cluster.memory_bandwidth_bytes_per_s;
   element_bytes_ = static_cast<double>(weight_bytes(config.train));
   kv_heads_ = is_transformer(config.model) ? dimensions_of(config.model).kv_heads : 0;
@@ -87,7 +90,7 @@ void BlockPricer::add_products(const BlockKey& key, const BlockShape& block, boo
                                Work& work) const {
   const bool fp8 = config_.train.precision == Precision::kFp8 && layer;
   const auto tp = static_cast<double>(key.tp);
-  const double own_expert_tp = static_cast<double>(expert_tp(key));
+  const double own_expert_tp = static_cast<double>(expert_tp(key.tp));
   for (const MatmulShape& matmul : block.matmuls) {
     double rows = matmul.rows * key.micro_batch_size / key.cp;
     double k = matmul.k;
@@ -151,19 +154,20 @@ void BlockPricer::add_pointwise(const BlockKey& key, const BlockShape& block, Wo
       key.micro_batch_size * element_bytes_ * config_.stack.pointwise_traffic / memory_rate_;
   const Division division = division_of(key);
   for (const Pointwise& pass : block.pointwise) {
+    if (pass.name == "logits" && shape_.vocab > 0) continue;  // priced by stack.loss_bytes
     const double share = activation_share(pass.split, division) * per_element;
     work.pointwise_forward_s += share * pass.forward_elements;
     work.pointwise_backward_s += share * pass.backward_elements;
   }
 }
 
-std::int64_t BlockPricer::expert_tp(const BlockKey& key) const {
-  return config_.parallel.expert_tp > 0 ? std::min<std::int64_t>(config_.parallel.expert_tp, key.tp)
-                                        : key.tp;
+std::int64_t BlockPricer::expert_tp(std::int64_t tp) const {
+  const std::int64_t asked = config_.parallel.expert_tp;
+  return asked > 0 ? std::min(asked, tp) : tp;
 }
 
 Division BlockPricer::division_of(const BlockKey& key) const {
-  return {key.tp, key.cp, key.ep, expert_tp(key), key.sequence_parallel, kv_heads_};
+  return {key.tp, key.cp, key.ep, expert_tp(key.tp), key.sequence_parallel, kv_heads_};
 }
 
 // Tensor parallelism sums (with sequence parallelism: gathers and scatters, as many bytes) after
@@ -172,7 +176,11 @@ void BlockPricer::add_tensor_sums(const BlockKey& key, const BlockShape& block,
                                   BlockTime& time) const {
   if (key.tp <= 1 || block.tensor_sums <= 0) return;
   const ClusterSpec& cluster = config_.cluster;
-  const double bytes = block.output_elements * key.micro_batch_size / key.cp * element_bytes_;
+  // With sequence parallelism a sum is a scatter of 16-bit results and a gather of what enters the
+  // next product, 8 bits wide under fp8.
+  const bool narrow = key.sequence_parallel && config_.train.precision == Precision::kFp8;
+  const double bytes =
+      block.output_elements * key.micro_batch_size / key.cp * element_bytes_ * (narrow ? 0.75 : 1);
   const double busy = block.tensor_sums * all_reduce_cost(cluster, place(cluster, key.tp, 1),
                                                           cluster.fabric.network_share)
                                               .seconds(bytes);
@@ -195,7 +203,7 @@ void BlockPricer::add_context_ring(const BlockKey& key, const BlockShape& block,
   const double heads = attention.kv_heads / std::min<double>(key.tp, attention.kv_heads);
   const double bytes = attention.rows * key.micro_batch_size / key.cp * heads *
                        (attention.qk_dim + attention.v_dim) * element_bytes_;
-  const LinearCost gather =
+  const ExchangeCost gather =
       all_gather_cost(cluster, place(cluster, key.cp, key.tp), cluster.fabric.network_share);
   const double forward = gather.seconds(bytes * key.cp);
   const double share = config_.stack.context_exposed;
@@ -212,7 +220,7 @@ void BlockPricer::add_expert_exchange(const BlockKey& key, const BlockShape& blo
   const ClusterSpec& cluster = config_.cluster;
   const double bytes = block.all_to_all_elements * key.micro_batch_size * element_bytes_ *
                        activation_share(Split::kExpert, division_of(key));
-  const double busy = 2 * all_to_all_cost(cluster, place(cluster, key.ep, expert_tp(key)),
+  const double busy = 2 * all_to_all_cost(cluster, place(cluster, key.ep, expert_tp(key.tp)),
                                           cluster.fabric.network_share)
                               .seconds(bytes);
   for (PassTime* pass : {&time.forward, &time.backward}) {
@@ -263,7 +271,7 @@ BlockTime BlockPricer::price(const BlockKey& key, const BlockShape& block,
     time.backward.device_s += work.attention_forward_s;
   }
   time.parameters = block.parameters.dense_of_rank(key.tp);
-  time.expert_parameters = block.parameters.expert_of_rank(key.ep, expert_tp(key));
+  time.expert_parameters = block.parameters.expert_of_rank(key.ep, expert_tp(key.tp));
   return time;
 }
 

@@ -52,6 +52,12 @@ class BlockPricer {
   // All kinds of the shape, in order.
   void price(const BlockKey& key, BlockTime* out) const;
 
+  // The device's rates are known.
+  bool known() const { return gemm_rate_ > 0 && memory_rate_ > 0; }
+  double memory_rate() const { return memory_rate_; }
+  // tp inside an expert when the mesh has `tp`.
+  std::int64_t expert_tp(std::int64_t tp) const;
+
  private:
   struct Work;
   BlockTime price(const BlockKey& key, const BlockShape& block, std::int64_t kind) const;
@@ -63,7 +69,6 @@ class BlockPricer {
   void add_tensor_sums(const BlockKey& key, const BlockShape& block, BlockTime& time) const;
   void add_context_ring(const BlockKey& key, const BlockShape& block, BlockTime& time) const;
   void add_expert_exchange(const BlockKey& key, const BlockShape& block, BlockTime& time) const;
-  std::int64_t expert_tp(const BlockKey& key) const;
   Division division_of(const BlockKey& key) const;
   double product_rate(const BlockKey& key, double k, double n, bool fp8) const;
   double product_s(double rows, double k, double n, double rate) const;

@@ -2,169 +2,256 @@
 
 #include <algorithm>
 #include <cmath>
-#include <unordered_map>
+#include <vector>
 
+#include "planner/estimate/time/block_memo.h"
 #include "planner/estimate/time/block_time.h"
-#include "planner/fabric.h"
+#include "planner/estimate/time/exchange.h"
+#include "planner/estimate/time/stage_kinds.h"
 #include "planner/models/shape.h"
-#include "planner/stages.h"
+#include "planner/schedule/closed_form.h"
 
 namespace nqd::planner {
 namespace {
 
+// (a^q + b^q)^(1/q).
 double soft_max(double a, double b, double q) {
-  if (b <= 0) return a;
-  if (a <= 0) return b;
-  const double top = std::max(a, b);
-  const double ratio = std::min(a, b) / top;
-  if (ratio < 1e-2) return top;
-  return top * std::pow(1 + std::pow(ratio, q), 1 / q);
+  const double most = std::max(a, b);
+  const double least = std::min(a, b);
+  // Beyond this ratio the smaller one adds less than rounding for q >= 2.
+  if (least <= 1e-8 * most) return most;
+  return most * std::pow(1 + std::pow(least / most, q), 1 / q);
+}
+
+// Seconds of one micro-batch on one stage.
+struct StageTime {
+  PhaseTimes phases;
+  double tensor_s = 0;  // exposed parts of `phases`
+  double context_s = 0;
+  double expert_s = 0;
+  double sharded_s = 0;
+  double host_s = 0;
+  ShardedPasses sharded;
+  BlockTime work;
+
+  double exposed_s() const { return tensor_s + context_s + expert_s + sharded_s; }
+};
+
+PhaseTimes sum(const PhaseTimes& a, const PhaseTimes& b, double times) {
+  return {a.forward + times * b.forward, a.backward_input + times * b.backward_input,
+          a.backward_weight + times * b.backward_weight};
+}
+
+GroupTime& of(StepTime& time, CommGroup group) {
+  return time.groups[static_cast<std::size_t>(group)];
 }
 
 }  // namespace
 
 struct TimeModel::Impl {
   explicit Impl(const Config& base)
-      : config(base), shape(model_shape(base.model, base.train)), pricer(config, shape) {}
+      : config(base),
+        shape(model_shape(base.model, base.train)),
+        pricer(config, shape),
+        memo(shape.kinds.size()),
+        stages(config, shape) {}
+
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  StepTime step(const Candidate& c);
+  SlotTimes slot(const Candidate& c, std::int32_t stage, std::int32_t chunk);
+
+  const BlockTime* blocks_of(const Candidate& c) {
+    return memo.find({c.tp, c.cp, c.ep, c.micro_batch_size, c.recompute, c.sequence_parallel},
+                     pricer);
+  }
+  BlockTime work_of(const BlockTime* blocks, const StageShare& share) const;
+  StageTime stage_time(const BlockTime& work, const Candidate& c, const Ranks& ranks,
+                       double layers) const;
+  double slot_wait_s(const Candidate& c, const Ranks& ranks) const;
+  double boundary_elements(const Candidate& c) const;
+  void add_once(const Candidate& c, const Ranks& ranks, const BlockTime& heaviest,
+                StepTime& out) const;
+  double optimizer_s(const Candidate& c, const BlockTime& heaviest) const;
 
   Config config;
   ModelShape shape;
   BlockPricer pricer;
-  std::vector<BlockTime> blocks;
-
-  struct StageTime {
-    double forward_s = 0, backward_s = 0, weight_s = 0, host_s = 0, exposed_s = 0, device_s = 0;
-    double parameters = 0, expert_parameters = 0;
-    double total() const { return forward_s + backward_s; }
-  };
-
-  std::int64_t layers_of(std::int64_t stage, const Candidate& c, std::int64_t layers) const {
-    const auto& split = config.parallel.pipeline_split;
-    std::int64_t sum = 0;
-    for (std::int64_t j = 0; j < c.vpp; ++j) {
-      const std::int64_t chunk = stage + j * c.pp;
-      if (!split.empty()) {
-        sum += split[static_cast<std::size_t>(chunk)];
-      } else {
-        const std::int64_t n = std::int64_t{c.pp} * c.vpp;
-        sum += layers / n + (chunk < layers % n ? 1 : 0);
-      }
-    }
-    return sum;
-  }
-
-  StageTime stage_time(const BlockTime& work, const Candidate& c) const {
-    const StackSpec& stack = config.stack;
-    StageTime t;
-    double f = work.forward.device_s + work.forward.exposed_s();
-    double b = work.backward.device_s + work.backward.exposed_s();
-    if (c.engine == Engine::kZero3 || c.engine == Engine::kHsdp ||
-        (c.engine == Engine::kZero2 && config.train.runtime == Runtime::kFsdp2)) {
-      const ClusterSpec& cluster = config.cluster;
-      const std::int64_t group = std::int64_t{c.dp} * c.cp;
-      const LinearCost gather = all_gather_cost(cluster, place(cluster, group, c.tp), 1);
-      const double bytes = work.parameters * 2;
-      const double reduce = work.parameters * static_cast<double>(gradient_bytes(config.train));
-      const double scale = 1 / stack.sharded_share;
-      const double one = scale * gather.s_per_byte;
-      const double gf = one * bytes;
-      const double gb = one * ((c.engine == Engine::kZero2 ? 0 : bytes) + reduce);
-      const double layers = static_cast<double>(config.model.layers) / c.pp;
-      f = soft_max(f, gf, stack.sharded_sharpness) + gf / layers;
-      b = soft_max(b, gb, stack.sharded_sharpness) + gb / layers / 2;
-    }
-    t.device_s = f + b;
-    t.forward_s = soft_max(f, work.forward.host_s, stack.host_sharpness);
-    t.backward_s = soft_max(b, work.backward.host_s, stack.host_sharpness);
-    t.host_s = t.forward_s + t.backward_s - f - b;
-    t.weight_s = work.weight_s;
-    t.parameters = work.parameters;
-    t.expert_parameters = work.expert_parameters;
-    return t;
-  }
-
-  StepTime step(const Candidate& c) {
-    StepTime out;
-    const StackSpec& stack = config.stack;
-    const ClusterSpec& cluster = config.cluster;
-    blocks.resize(shape.kinds.size());
-    pricer.price({c.tp, c.cp, c.ep, c.micro_batch_size, c.recompute, c.sequence_parallel},
-                 blocks.data());
-    double m = c.micro_batches;
-    double v = c.vpp;
-    StageTime worst;
-    double sum = 0, params = 0, weights = 0;
-    for (std::int64_t i = 0; i < c.pp; ++i) {
-      BlockTime work;
-      const std::int64_t layers = layers_of(i, c, config.model.layers);
-      {
-        const std::int64_t dense = shape.runs[1].count;
-        // dense layers come first
-        std::int64_t nd = layers;
-        if (shape.kinds.size() > 3)
-          nd = std::min<std::int64_t>(layers, std::max<std::int64_t>(0, dense - i * layers));
-        if (config.model.moe.experts > 0 && config.model.moe.dense_layers == 0) nd = layers;
-        work.add(blocks[1], static_cast<double>(nd));
-        if (nd < layers) work.add(blocks[2], static_cast<double>(layers - nd));
-      }
-      if (i == 0) work.add(blocks[0], 1);
-      if (i == c.pp - 1) work.add(blocks[static_cast<std::size_t>(shape.head)], 1);
-      StageTime t = stage_time(work, c);
-      sum += t.total();
-      weights += t.weight_s;
-      params = std::max(params, work.parameters);
-      if (t.total() > worst.total()) worst = t;
-    }
-    const double others = sum - worst.total();
-    const std::int64_t pp_stride = config.parallel.order == MeshOrder::kPpThenDp
-                                       ? std::int64_t{c.tp} * c.cp
-                                       : std::int64_t{c.tp} * c.cp * c.dp;
-    const bool crosses = c.pp > 1 && !place(cluster, c.pp, pp_stride).inside();
-    double slot = stack.host_micro_batch_s;
-    if (c.pp > 1) slot += v * stack.host_boundary_s;
-    if (crosses && c.schedule != Schedule::kZbH2) slot += v * cluster.fabric.slot_latency_s;
-    double bubble = others / v;
-    if (c.schedule == Schedule::kZbH1)
-      bubble = std::max(0.0, others - (weights - worst.weight_s) * 2);
-    if (c.schedule == Schedule::kZbH2)
-      bubble = std::max(0.0, others - (weights - worst.weight_s) * 3);
-    // data parallel
-    const double gbytes = static_cast<double>(gradient_bytes(config.train));
-    double dp_s = 0;
-    double shards = 1;
-    const std::int64_t group = std::int64_t{c.dp} * c.cp;
-    if (group > 1 && c.engine <= Engine::kZero1) {
-      const Placement where = place(cluster, group, c.tp);
-      const LinearCost cost = all_reduce_cost(cluster, where, cluster.fabric.gradient_share);
-      const double bytes = c.engine == Engine::kZero1 ? params * (gbytes + 2) / 2 : params * gbytes;
-      dp_s = cost.seconds(bytes) * stack.data_exposed;
-    }
-    if (c.engine != Engine::kDdp) shards = static_cast<double>(group);
-    double emb = 0;
-    if (c.pp > 1 && shape.tied_elements > 0) {
-      emb = all_reduce_cost(cluster, place(cluster, 2, pp_stride * (c.pp - 1)),
-                            cluster.fabric.gradient_share)
-                .seconds(shape.tied_elements / c.tp * gbytes);
-    }
-    out.compute_s = m * (worst.total() + slot);
-    out.bubble_s = bubble;
-    out.exposed_s = dp_s + emb;
-    out.optimizer_s = stack.optimizer_bytes * params / shards /
-                          (cluster.device.memory_share * cluster.memory_bandwidth_bytes_per_s) +
-                      stack.host_step_s;
-    const double before = out.compute_s + out.bubble_s + out.exposed_s + out.optimizer_s;
-    const double nodes = std::max(1.0, double(c.dp) * c.tp * c.pp * c.cp / cluster.gpus_per_node);
-    out.jitter_s = before * cluster.fabric.straggler_growth * std::log2(nodes);
-    out.step_s = before + out.jitter_s;
-    out.known = true;
-    return out;
-  }
+  BlockMemo memo;
+  StageKinds stages;
 };
+
+BlockTime TimeModel::Impl::work_of(const BlockTime* blocks, const StageShare& share) const {
+  BlockTime work;
+  const auto add = [&](std::int64_t kind, double times) {
+    if (kind >= 0 && times > 0) work.add(blocks[kind], times);
+  };
+  if (!is_transformer(config.model)) {
+    for (const BlockRun& run : shape.runs) add(run.kind, static_cast<double>(run.count));
+    return work;
+  }
+  add(stages.dense_kind(), static_cast<double>(share.dense));
+  add(stages.moe_kind(), static_cast<double>(share.moe));
+  if (share.first) add(shape.embedding, 1);
+  if (share.last) {
+    add(shape.mtp, static_cast<double>(config.model.mtp_layers));
+    add(shape.head, 1);
+  }
+  return work;
+}
+
+// A pass takes the soft maximum of the device's time, with the communication that it waits for, and
+// the host's. Gathers of sharded weights hide behind it but for one layer's, the first.
+StageTime TimeModel::Impl::stage_time(const BlockTime& work, const Candidate& c, const Ranks& ranks,
+                                      double layers) const {
+  const StackSpec& stack = config.stack;
+  StageTime time;
+  time.work = work;
+  if (gathers_weights(config, c)) {
+    time.sharded = sharded_passes(config, c, ranks, work.parameters, std::max(1.0, layers));
+  }
+  const auto pass = [&](const PassTime& one, double sharded_s) {
+    const double device = one.device_s + one.exposed_s();
+    double busy = device;
+    if (sharded_s > 0) {
+      busy =
+          soft_max(device, sharded_s, stack.sharded_sharpness) + sharded_s / std::max(1.0, layers);
+    }
+    const double total = soft_max(busy, one.host_s, stack.host_sharpness);
+    time.tensor_s += one.tensor_s;
+    time.context_s += one.context_s;
+    time.expert_s += one.expert_s;
+    time.sharded_s += busy - device;
+    time.host_s += total - busy;
+    return total;
+  };
+  time.phases.forward = pass(work.forward, time.sharded.forward_s);
+  const double backward = pass(work.backward, time.sharded.backward_s);
+  time.phases.backward_weight = std::min(work.weight_s, backward);
+  time.phases.backward_input = backward - time.phases.backward_weight;
+  return time;
+}
+
+// What a micro-batch waits for around a stage whose neighbours are on other nodes. zb-h2 has enough
+// micro-batches under way to hide it.
+double TimeModel::Impl::slot_wait_s(const Candidate& c, const Ranks& ranks) const {
+  if (c.pp <= 1) return 0;
+  const double latency = ranks.stages.inside() || c.schedule == Schedule::kZbH2
+                             ? 0
+                             : config.cluster.fabric.slot_latency_s;
+  return c.vpp * (config.stack.host_boundary_s + latency);
+}
+
+double TimeModel::Impl::boundary_elements(const Candidate& c) const {
+  const std::size_t kind = static_cast<std::size_t>(std::max<std::int64_t>(0, shape.embedding));
+  const double split = c.sequence_parallel ? c.tp : 1;
+  return shape.kinds[kind].output_elements * c.micro_batch_size / (c.cp * split);
+}
+
+double TimeModel::Impl::optimizer_s(const Candidate& c, const BlockTime& heaviest) const {
+  double parameters = heaviest.parameters;
+  double experts = heaviest.expert_parameters;
+  if (c.engine != Engine::kDdp) {
+    const double copies = static_cast<double>(c.dp) * c.cp;
+    parameters /= copies;
+    const auto expert_tp = static_cast<double>(pricer.expert_tp(c.tp));
+    experts /= std::max(1.0, copies * c.tp / (c.ep * expert_tp));
+  }
+  return config.stack.optimizer_bytes * (parameters + experts) / pricer.memory_rate() +
+         config.stack.host_step_s;
+}
+
+// What comes once a step.
+void TimeModel::Impl::add_once(const Candidate& c, const Ranks& ranks, const BlockTime& heaviest,
+                               StepTime& out) const {
+  const double reduce =
+      gradient_exchange_s(config, c, ranks, heaviest.parameters, heaviest.expert_parameters);
+  GroupTime& dp = of(out, CommGroup::kDp);
+  dp.time_s += reduce;
+  dp.exposed_s += reduce * config.stack.data_exposed;
+  const double ends = embedding_exchange_s(config, c, ranks, shape.tied_elements);
+  of(out, CommGroup::kEmbedding) = {ends, ends};
+  out.optimizer_s = optimizer_s(c, heaviest);
+}
+
+StepTime TimeModel::Impl::step(const Candidate& c) {
+  StepTime out;
+  if (!shape.known || !pricer.known()) return out;
+  const BlockTime* blocks = blocks_of(c);
+  const Ranks ranks = ranks_of(config, c, pricer.expert_tp(c.tp));
+  const double m = c.micro_batches;
+
+  StageTime slowest;
+  PhaseTimes all;
+  BlockTime heaviest;
+  for (const StageKind& kind : stages.of(c)) {
+    const BlockTime work = work_of(blocks, kind.share);
+    const StageTime time = stage_time(work, c, ranks, static_cast<double>(kind.share.layers()));
+    all = sum(all, time.phases, static_cast<double>(kind.count));
+    if (time.phases.total() > slowest.phases.total()) slowest = time;
+    const double weights = work.parameters + work.expert_parameters;
+    if (weights > heaviest.parameters + heaviest.expert_parameters) heaviest = work;
+  }
+  const ScheduleSpec spec{c.schedule, c.pp, c.micro_batches, c.vpp};
+  const PhaseTimes others = sum(all, slowest.phases, -1);
+  const double slots = m * slowest.phases.total();
+  out.bubble_s = std::max(0.0, step_seconds(spec, slowest.phases, others) - slots);
+
+  const auto add = [&](CommGroup group, double busy, double exposed) {
+    of(out, group) = {m * busy, m * exposed};
+  };
+  const PassTime& forward = slowest.work.forward;
+  const PassTime& backward = slowest.work.backward;
+  add(CommGroup::kTp, forward.tensor_busy_s + backward.tensor_busy_s, slowest.tensor_s);
+  add(CommGroup::kCp, forward.context_busy_s + backward.context_busy_s, slowest.context_s);
+  add(CommGroup::kEp, forward.expert_busy_s + backward.expert_busy_s, slowest.expert_s);
+  add(CommGroup::kDp, slowest.sharded.forward_s + slowest.sharded.backward_s, slowest.sharded_s);
+  const double wait = slot_wait_s(c, ranks);
+  if (c.pp > 1) {
+    const double sends = 2.0 * c.vpp * boundary_s(config, ranks, boundary_elements(c));
+    add(CommGroup::kPp, std::max(sends, wait), wait);
+  }
+  add_once(c, ranks, heaviest, out);
+
+  out.forward_s = slowest.phases.forward;
+  out.backward_s = slowest.phases.total() - slowest.phases.forward;
+  out.host_s = m * (slowest.host_s + config.stack.host_micro_batch_s);
+  out.compute_s = slots - m * slowest.exposed_s() + m * config.stack.host_micro_batch_s;
+  for (const GroupTime& group : out.groups) out.exposed_s += group.exposed_s;
+  const double steady = out.compute_s + out.exposed_s + out.bubble_s + out.optimizer_s;
+  const double nodes = static_cast<double>(c.dp) * c.tp * c.cp * c.pp /
+                       static_cast<double>(config.cluster.gpus_per_node);
+  out.jitter_s = steady * config.cluster.fabric.straggler_growth * std::log2(std::max(1.0, nodes));
+  out.step_s = steady + out.jitter_s;
+  out.known = std::isfinite(out.step_s);
+  return out.known ? out : StepTime{};
+}
+
+TimeModel::SlotTimes TimeModel::Impl::slot(const Candidate& c, std::int32_t stage,
+                                           std::int32_t chunk) {
+  if (!shape.known || !pricer.known()) return {};
+  const Ranks ranks = ranks_of(config, c, pricer.expert_tp(c.tp));
+  const StageShare share = stages.chunk(c, stage, chunk);
+  const StageTime time =
+      stage_time(work_of(blocks_of(c), share), c, ranks, static_cast<double>(share.layers()));
+  // A micro-batch's waits are spread over its chunks, half in each direction.
+  const double around = (config.stack.host_micro_batch_s + slot_wait_s(c, ranks)) / c.vpp / 2;
+  return {time.phases.forward + around, time.phases.backward_input + around,
+          time.phases.backward_weight,
+          c.pp > 1 ? boundary_s(config, ranks, boundary_elements(c)) : 0};
+}
 
 TimeModel::TimeModel(const Config& base) : impl_(std::make_unique<Impl>(base)) {}
 TimeModel::~TimeModel() = default;
 TimeModel::TimeModel(TimeModel&&) noexcept = default;
 TimeModel& TimeModel::operator=(TimeModel&&) noexcept = default;
+
 StepTime TimeModel::step(const Candidate& candidate) { return impl_->step(candidate); }
+
+TimeModel::SlotTimes TimeModel::slot(const Candidate& candidate, std::int32_t stage,
+                                     std::int32_t chunk) {
+  return impl_->slot(candidate, stage, chunk);
+}
 
 }  // namespace nqd::planner

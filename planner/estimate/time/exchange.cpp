@@ -1,0 +1,110 @@
+#include "planner/estimate/time/exchange.h"
+
+#include <algorithm>
+
+#include "planner/stages.h"
+
+namespace nqd::planner {
+namespace {
+
+// Groups within groups: `inner` ranks of stride `inner_stride` each, `outer` of them.
+Placement nested(const ClusterSpec& cluster, std::int64_t inner, std::int64_t inner_stride,
+                 std::int64_t outer, std::int64_t outer_stride) {
+  const Placement near = place(cluster, inner, inner_stride);
+  if (!near.inside()) return {inner * outer, near.together};
+  return {inner * outer, near.together * place(cluster, outer, outer_stride).together};
+}
+
+double sharded_ranks(const Config& config, const Candidate& c, std::int64_t copies,
+                     std::int64_t stride) {
+  if (c.engine != Engine::kHsdp) return static_cast<double>(copies);
+  const std::int64_t given = config.parallel.hsdp_shard;
+  const std::int64_t node = std::max<std::int64_t>(1, config.cluster.gpus_per_node / stride);
+  std::int64_t shard = std::min(given > 0 ? given : node, copies);
+  while (copies % shard != 0) --shard;
+  return static_cast<double>(shard);
+}
+
+}  // namespace
+
+Ranks ranks_of(const Config& config, const Candidate& c, std::int64_t expert_tp) {
+  const ClusterSpec& cluster = config.cluster;
+  const std::int64_t tp = c.tp;
+  const std::int64_t replica = tp * c.cp;
+  const bool stages_first = config.parallel.order == MeshOrder::kPpThenDp;
+  const std::int64_t dp_stride = stages_first ? replica * c.pp : replica;
+  const std::int64_t pp_stride = stages_first ? replica : replica * c.dp;
+  const std::int64_t copies = std::int64_t{c.dp} * c.cp;
+
+  Ranks ranks;
+  ranks.gradients = nested(cluster, c.cp, tp, c.dp, dp_stride);
+  const std::int64_t expert_ranks = std::max<std::int64_t>(1, c.ep * expert_tp);
+  ranks.expert_gradients =
+      place(cluster, std::max<std::int64_t>(1, copies * tp / expert_ranks), expert_ranks);
+  const auto shard = static_cast<std::int64_t>(sharded_ranks(config, c, copies, tp));
+  ranks.shards = shard == copies ? ranks.gradients
+                                 : Placement{shard, std::min(shard, ranks.gradients.together)};
+  ranks.replicas = place(cluster, copies / shard, tp * shard);
+  ranks.stages = place(cluster, c.pp, pp_stride);
+  ranks.ends = place(cluster, c.pp > 1 ? 2 : 1, pp_stride * std::max(1, c.pp - 1));
+  return ranks;
+}
+
+bool gathers_weights(const Config& config, const Candidate& c) {
+  if (c.dp * c.cp <= 1) return false;
+  return c.engine == Engine::kZero3 || c.engine == Engine::kHsdp ||
+         (c.engine == Engine::kZero2 && config.train.runtime == Runtime::kFsdp2);
+}
+
+ShardedPasses sharded_passes(const Config& config, const Candidate& c, const Ranks& ranks,
+                             double parameters, double layers) {
+  const ExchangeCost cost =
+      all_gather_cost(config.cluster, ranks.shards, config.stack.sharded_share);
+  const double scatter_bytes = parameters * static_cast<double>(gradient_bytes(config.train));
+  const double gather_bytes = parameters * static_cast<double>(weight_bytes(config.train));
+  const double gather = layers * cost.seconds(gather_bytes / layers);
+  const double scatter = layers * cost.seconds(scatter_bytes / layers);
+  // With a pipeline FSDP2 keeps weights and gradients whole from the first micro-batch to the last.
+  const bool kept_whole = config.train.runtime == Runtime::kFsdp2 && c.pp > 1;
+  const double share = kept_whole ? 1.0 / c.micro_batches : 1;
+  const bool gathered_once = kept_whole || c.engine == Engine::kZero2;
+  return {share * gather, share * (scatter + (gathered_once ? 0 : gather))};
+}
+
+double gradient_exchange_s(const Config& config, const Candidate& c, const Ranks& ranks,
+                           double parameters, double expert_parameters) {
+  const ClusterSpec& cluster = config.cluster;
+  const auto gradient = static_cast<double>(gradient_bytes(config.train));
+  const auto weight = static_cast<double>(weight_bytes(config.train));
+  if (c.engine == Engine::kHsdp) {
+    return all_reduce_cost(cluster, ranks.replicas, cluster.fabric.gradient_share)
+        .seconds(parameters / static_cast<double>(ranks.shards.size) * gradient);
+  }
+  if (gathers_weights(config, c)) return 0;
+  // A scatter of gradients and a gather of weights are half an all_reduce each.
+  const double bytes = c.engine == Engine::kDdp ? gradient : (gradient + weight) / 2;
+  return all_reduce_cost(cluster, ranks.gradients, cluster.fabric.gradient_share)
+             .seconds(parameters * bytes) +
+         all_reduce_cost(cluster, ranks.expert_gradients, cluster.fabric.gradient_share)
+             .seconds(expert_parameters * bytes);
+}
+
+double embedding_exchange_s(const Config& config, const Candidate& c, const Ranks& ranks,
+                            double tied_elements) {
+  if (c.pp <= 1 || tied_elements <= 0) return 0;
+  const ClusterSpec& cluster = config.cluster;
+  return all_reduce_cost(cluster, ranks.ends, cluster.fabric.gradient_share)
+      .seconds(tied_elements / c.tp * static_cast<double>(gradient_bytes(config.train)));
+}
+
+double boundary_s(const Config& config, const Ranks& ranks, double elements) {
+  const ClusterSpec& cluster = config.cluster;
+  const bool inside = ranks.stages.inside();
+  const LinkSpec& link = inside ? cluster.intra_node : cluster.inter_node;
+  const double share = inside ? cluster.fabric.scale_up_share : cluster.fabric.network_share;
+  if (link.bandwidth_bytes_per_s <= 0) return 0;
+  return link.alpha_s + elements * static_cast<double>(weight_bytes(config.train)) /
+                            (share * link.bandwidth_bytes_per_s);
+}
+
+}  // namespace nqd::planner

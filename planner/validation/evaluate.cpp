@@ -34,6 +34,27 @@ double state_bytes(const Config& config) {
   return kBytesAParameter * parameters / static_cast<double>(sharers);
 }
 
+// The peak that the row's kind of measurement would show.
+double peak_bytes(const PublishedRow& row) {
+  const WorstStage worst = MemoryModel(*row.config).worst(candidate_of(*row.config));
+  switch (row.memory_kind) {
+    case MemoryKind::kAllocated:
+      return worst.allocated_bytes;
+    case MemoryKind::kReserved:
+      return worst.reserved_bytes;
+    case MemoryKind::kDevice:
+      return worst.total_bytes;
+  }
+  return 0;
+}
+
+// Of consecutive ranks, with nothing beside them.
+double collective_time(const PublishedRow& row) {
+  const ClusterSpec& cluster = row.config->cluster;
+  const Placement group = place(cluster, row.ranks, 1);
+  return all_reduce_cost(cluster, group, cluster.fabric.network_share).seconds(row.bytes);
+}
+
 std::string group_of(const PublishedRow& row) {
   const Config& config = *row.config;
   return row.model + "|" + std::to_string(config.model.sequence) + "|" +
@@ -84,17 +105,13 @@ double predict_step(const Config& config) {
 }
 
 double predict(const PublishedRow& row) {
-  const Config& config = *row.config;
   switch (row.quantity) {
     case Quantity::kStepTime:
-      return predict_step(config);
+      return predict_step(*row.config);
     case Quantity::kPeakMemory:
-      return MemoryModel(config).worst(candidate_of(config)).total_bytes;
-    case Quantity::kCollectiveTime: {
-      const CallTime time =
-          call_time(config.cluster, {"published", row.ranks, 1}, row.collective, row.bytes);
-      return time.known ? time.seconds : 0;
-    }
+      return peak_bytes(row);
+    case Quantity::kCollectiveTime:
+      return collective_time(row);
   }
   return 0;
 }

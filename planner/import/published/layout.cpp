@@ -8,7 +8,7 @@ namespace {
 
 std::string text(std::int64_t value) { return std::to_string(value); }
 
-bool torchtitan(const Platform& platform) { return platform.traits->stack == "torchtitan"; }
+bool torchtitan(const Platform& platform) { return platform.stack == "torchtitan-2024"; }
 
 // dp follows from the devices: tables that print another dp count ep or cp ranks in it.
 void read_axes(Fields& row, Config& config, std::string& problem) {
@@ -141,6 +141,13 @@ Engine engine_of(const Fields& row, const Platform& platform) {
   return platform.traits->engine;
 }
 
+// "async TP" of torchtitan, "tp-comm-overlap" of Megatron-LM.
+bool overlaps_tensor(const Fields& row) {
+  const std::string remarks = row.lower("note") + ' ' + row.lower("precision");
+  return contains(remarks, "async tp") || contains(remarks, "asynctp") ||
+         contains(remarks, "tp-comm-overlap");
+}
+
 void read_engine(const Fields& row, const Platform& platform, Config& config) {
   ParallelSpec& parallel = config.parallel;
   parallel.engine = engine_of(row, platform);
@@ -149,6 +156,7 @@ void read_engine(const Fields& row, const Platform& platform, Config& config) {
     parallel.engine = Engine::kHsdp;
     parallel.hsdp_shard = shard;
   }
+  parallel.async_tensor = parallel.tp > 1 && overlaps_tensor(row);
   parallel.sequence_parallel =
       parallel.tp > 1 && row.flag("sequence_parallel").value_or(platform.traits->sequence_parallel);
 }
@@ -176,6 +184,9 @@ void read_numerics(const Fields& row, const Platform& platform, Config& config) 
   const std::string note = row.lower("note");
   train.fused_kernels = torchtitan(platform) && !note.empty() ? contains(note, "compile")
                                                               : platform.traits->fused_kernels;
+  // Its compiler takes the loss in since 2025.
+  train.fused_loss =
+      torchtitan(platform) && train.fused_kernels && contains(row.lower("source"), "2025");
   const bool bfloat16 = train.precision != Precision::kFloat16;
   if (train.gradient_precision == Precision::kFloat16 && bfloat16) {
     train.gradient_precision = Precision::kBFloat16;

@@ -107,4 +107,14 @@ std::optional<Measurement> peak_memory(const Fields& row) {
   return std::nullopt;
 }
 
+MemoryKind memory_kind(const Fields& row, const Platform& platform,
+                       const std::string& description) {
+  std::string account = row.lower("note") + ' ' + lower_case(description);
+  for (const auto& [key, value] : row.all()) account += ' ' + key;
+  if (contains(account, "nvidia-smi")) return MemoryKind::kDevice;
+  if (contains(account, "reserved")) return MemoryKind::kReserved;
+  if (contains(account, "allocated")) return MemoryKind::kAllocated;
+  return platform.stack == "torchtitan-2024" ? MemoryKind::kReserved : MemoryKind::kAllocated;
+}
+
 }  // namespace nqd::planner::published

@@ -6,6 +6,7 @@
 
 #include "planner/import/published/fields.h"
 #include "planner/import/published/platform.h"
+#include "planner/import/published/published.h"
 #include "planner/spec.h"
 
 namespace nqd::planner::published {
@@ -19,5 +20,8 @@ struct Measurement {
 std::optional<Measurement> step_time(Fields& row, const Platform& platform, const ModelSpec& model,
                                      const Config& config);
 std::optional<Measurement> peak_memory(const Fields& row);
+// torchtitan prints what is reserved; others what is allocated, unless the row or the file's
+// description says otherwise.
+MemoryKind memory_kind(const Fields& row, const Platform& platform, const std::string& description);
 
 }  // namespace nqd::planner::published

@@ -54,10 +54,6 @@ constexpr std::array kClusters = {
     ClusterRule{"v100-sxm2-32", "", "dgx-v100"},
 };
 
-constexpr StackTraits kTorchtitan{.stack = "torchtitan",
-                                  .runtime = Runtime::kFsdp2,
-                                  .engine = Engine::kZero3,
-                                  .sequence_parallel = true};
 constexpr std::array kTraits = {
     StackTraits{.stack = "megatron-2021",
                 .attention = Attention::kMaterialised,
@@ -87,55 +83,53 @@ constexpr std::array kTraits = {
     StackTraits{.stack = "llm-foundry-2023", .runtime = Runtime::kFsdp2, .engine = Engine::kZero3},
     StackTraits{.stack = "megatron-core-2024", .engine = Engine::kZero1, .sequence_parallel = true},
     StackTraits{.stack = "nemo-2024", .engine = Engine::kZero1, .sequence_parallel = true},
-    kTorchtitan,
+    StackTraits{.stack = "torchtitan-2024",
+                .runtime = Runtime::kFsdp2,
+                .engine = Engine::kZero3,
+                .sequence_parallel = true},
     StackTraits{.stack = "megatron-core-2025",
                 .gradients = Precision::kBFloat16,
                 .engine = Engine::kZero1,
                 .sequence_parallel = true},
 };
 
-// First match wins: words that the row's own account of its software all has, then the era of its
-// device.
+// First match wins: a word of the row's own account of its software, then the era of its device.
 struct StackRule {
-  std::array<std::string_view, 3> words;
+  std::string_view word;
   std::string_view gpu;   // prefix of the device preset; empty = any
   std::int64_t zero = 0;  // stage that the row names; 0 = any
   std::string_view stack;
 };
 constexpr std::array kStacks = {
-    StackRule{{"torchtitan", "2025", "async"}, "", 0, "torchtitan-2025-async-tp"},
-    StackRule{{"torchtitan", "async"}, "", 0, "torchtitan-2024-async-tp"},
-    StackRule{{"torchtitan", "2025"}, "", 0, "torchtitan-2025"},
-    StackRule{{"torchtitan"}, "", 0, "torchtitan-2024"},
-    StackRule{{"llm-foundry"}, "", 0, "llm-foundry-2023"},
-    StackRule{{"mosaicml"}, "", 0, "llm-foundry-2023"},
-    StackRule{{"zero bubble"}, "", 0, "zero-bubble-2023"},
-    StackRule{{"megatron-bridge"}, "", 0, "megatron-core-2025"},
+    StackRule{"torchtitan", "", 0, "torchtitan-2024"},
+    StackRule{"llm-foundry", "", 0, "llm-foundry-2023"},
+    StackRule{"mosaicml", "", 0, "llm-foundry-2023"},
+    StackRule{"zero bubble", "", 0, "zero-bubble-2023"},
+    StackRule{"megatron-bridge", "", 0, "megatron-core-2025"},
     // NeMo before Megatron-Bridge took its place (25.09).
-    StackRule{{"dgxc-benchmarking"}, "", 0, "nemo-2024"},
-    StackRule{{"nemo"}, "", 0, "nemo-2024"},
-    StackRule{{"megatron-deepspeed"}, "", 0, "megatron-deepspeed-2022"},
-    StackRule{{"megatron-turing"}, "", 0, "megatron-deepspeed-2022"},
-    StackRule{{"narayanan"}, "", 3, "deepspeed-zero3-2021"},
-    StackRule{{"narayanan"}, "", 0, "megatron-2021"},
-    StackRule{{"korthikanti"}, "", 0, "megatron-2022"},
+    StackRule{"dgxc-benchmarking", "", 0, "nemo-2024"},
+    StackRule{"nemo", "", 0, "nemo-2024"},
+    StackRule{"megatron-deepspeed", "", 0, "megatron-deepspeed-2022"},
+    StackRule{"megatron-turing", "", 0, "megatron-deepspeed-2022"},
+    StackRule{"narayanan", "", 3, "deepspeed-zero3-2021"},
+    StackRule{"narayanan", "", 0, "megatron-2021"},
+    StackRule{"korthikanti", "", 0, "megatron-2022"},
     // Only the device tells the date of these.
-    StackRule{{}, "v100", 0, "megatron-2021"},
-    StackRule{{}, "a100", 3, "deepspeed-zero3-2021"},
-    StackRule{{"megascale"}, "", 0, "megatron-core-2024"},
-    StackRule{{}, "a100", 0, "megatron-2022"},
-    StackRule{{}, "h", 0, "megatron-core-2024"},
-    StackRule{{}, "mi", 0, "megatron-core-2024"},
-    StackRule{{}, "", 0, "megatron-core-2025"},
+    StackRule{"", "v100", 0, "megatron-2021"},
+    StackRule{"", "a100", 3, "deepspeed-zero3-2021"},
+    StackRule{"megascale", "", 0, "megatron-core-2024"},
+    StackRule{"", "a100", 0, "megatron-2022"},
+    StackRule{"", "h", 0, "megatron-core-2024"},
+    StackRule{"", "mi", 0, "megatron-core-2024"},
+    StackRule{"", "", 0, "megatron-core-2025"},
 };
 
 // Software and devices that no preset stands for.
 constexpr std::array<std::string_view, 3> kForeignSoftware = {"maxtext", "paxml", "jax"};
 
-// Versions of torchtitan differ in constants alone.
 const StackTraits* traits_of(std::string_view stack) {
   return std::find_if(kTraits.begin(), kTraits.end(),
-                      [&](const StackTraits& traits) { return stack.starts_with(traits.stack); });
+                      [&](const StackTraits& traits) { return traits.stack == stack; });
 }
 
 std::string software_of(const Fields& row, const std::string& description) {
@@ -144,7 +138,7 @@ std::string software_of(const Fields& row, const std::string& description) {
     software = row.lower("container") + ' ' + row.lower("source") + ' ' + row.lower("section") +
                ' ' + lower_case(description);
   }
-  return software + ' ' + row.lower("precision") + ' ' + row.lower("note");
+  return software;
 }
 
 std::string_view gpu_of(const std::string& gpu) {
@@ -211,9 +205,7 @@ Platform platform_of(const Fields& row, const std::string& description) {
   }
   const std::int64_t zero = row.count_or("zero", 0);
   const auto* rule = std::find_if(kStacks.begin(), kStacks.end(), [&](const StackRule& candidate) {
-    const bool named = std::all_of(candidate.words.begin(), candidate.words.end(),
-                                   [&](std::string_view word) { return contains(software, word); });
-    return named && platform.gpu.starts_with(candidate.gpu) &&
+    return contains(software, candidate.word) && platform.gpu.starts_with(candidate.gpu) &&
            (candidate.zero == 0 || candidate.zero == zero);
   });
   platform.stack = rule->stack;

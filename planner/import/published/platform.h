@@ -12,7 +12,7 @@ namespace nqd::planner::published {
 // What a stack's runs have in common beside its time constants: what a row means by what it does
 // not say.
 struct StackTraits {
-  std::string_view stack;  // preset, or what its name begins with
+  std::string_view stack;  // preset
   Runtime runtime = Runtime::kMegatron;
   Attention attention = Attention::kFlash;
   Precision gradients = Precision::kFloat32;

@@ -17,6 +17,9 @@ enum class Quantity : std::uint8_t { kStepTime, kPeakMemory, kCollectiveTime };
 std::string_view name(
     Quantity quantity);  // "step_time_s", "peak_memory_bytes", "collective_time_s"
 
+// What a peak counts: tensors; the caching allocator's blocks as well; the driver's share too.
+enum class MemoryKind : std::uint8_t { kAllocated, kReserved, kDevice };
+
 // One measurement. A row that has several (time and memory; the points of a curve) makes several.
 struct PublishedRow {
   std::string id;           // the row's own, or file#index; a point of a curve: file#index@bytes
@@ -28,6 +31,7 @@ struct PublishedRow {
   std::string derived;               // how `measured` follows from what is printed; empty = printed
   std::vector<std::string> assumed;  // what the row does not say: "mbs 1"
   std::string suspect;               // why the measurement is doubted: shown, never fitted
+  MemoryKind memory_kind = MemoryKind::kAllocated;  // Quantity::kPeakMemory
   // Quantity::kCollectiveTime.
   collectives::Collective collective = collectives::Collective::kAllReduce;
   std::int64_t ranks = 0;

@@ -31,10 +31,14 @@ void read_points(const Json& points, Fields& fields) {
   }
 }
 
-// [microseconds, …] at step_bytes, 2·step_bytes, …
-void read_even_points(const Json& points, double step_bytes, Fields& fields) {
-  for (const Json& point : points) {
-    const double bytes = step_bytes * static_cast<double>(&point - &points[0] + 1);
+// "points_us": [microseconds, …] at step_bytes, 2·step_bytes, …
+void read_even_points(const Json& row, Fields& fields) {
+  const auto points = row.find("points_us");
+  const double step = fields.positive("step_bytes").value_or(0);
+  if (points == row.end() || !points->is_array() || step == 0) return;
+  double bytes = 0;
+  for (const Json& point : *points) {
+    bytes += step;
     if (point.is_number()) fields.points.emplace_back(bytes, point.get<double>() * 1e-6);
   }
 }
@@ -56,10 +60,6 @@ void read_members(const Json& object, const std::string& prefix, int depth, Fiel
       fields.set(path, value.get<std::string>());
     } else if (key == "points_bytes_seconds" && value.is_array()) {
       read_points(value, fields);
-    } else if (key == "points_us" && value.is_array()) {
-      const auto step = object.find("step_bytes");
-      const bool given = step != object.end() && step->is_number();
-      if (given) read_even_points(value, step->get<double>(), fields);
     }
   }
 }
@@ -151,7 +151,10 @@ class TableReader {
     std::vector<Fields> all;
     for (const Json& row : rows) {
       Fields& fields = all.emplace_back(defaults);
-      if (row.is_object()) read_members(row, "", 0, fields);
+      if (row.is_object()) {
+        read_members(row, "", 0, fields);
+        read_even_points(row, fields);
+      }
       if (!fields.has("arch.layers")) {
         read_members(member(models, fields.text("model")), "arch.", 0, fields);
       }
@@ -235,6 +238,7 @@ class TableReader {
     }
     result.config = std::make_shared<const Config>(std::move(config));
     result.assumed = row.assumed;
+    result.memory_kind = published::memory_kind(row, platform, table_.description);
     if (time) add(result, Quantity::kStepTime, *time);
     if (memory) add(result, Quantity::kPeakMemory, *memory);
   }

@@ -23,16 +23,17 @@ Keys needed_keys(const ModelSpec& model) {
   if (family == "unet") {
     return {"image.size", "image.features", "image.blocks", "image.multipliers"};
   }
-  Keys keys = {"layers", "hidden", "heads"};
   if (family == "vit") {
-    keys.insert(keys.end(), {"image.size", "image.patch", "image.classes"});
-  } else if (family == "timeseries") {
-    keys.insert(keys.end(), {"sequence", "input_features", "output_features"});
-  } else {
-    keys.insert(keys.end(), {"vocab", "sequence"});
+    return {"layers", "hidden", "heads", "image.size", "image.patch", "image.classes"};
   }
-  if (family == "moe") keys.insert(keys.end(), {"moe.experts", "moe.experts_per_token"});
-  return keys;
+  if (family == "timeseries") {
+    return {"layers", "hidden", "heads", "sequence", "input_features", "output_features"};
+  }
+  if (family == "moe") {
+    return {
+        "layers", "hidden", "heads", "vocab", "sequence", "moe.experts", "moe.experts_per_token"};
+  }
+  return {"layers", "hidden", "heads", "vocab", "sequence"};
 }
 
 void report_shapeless(Resolution& r, const Source& file, Place model_key) {

@@ -23,7 +23,9 @@ double simulated_pipeline_s(const Candidate& c, TimeModel& model) {
   PipelineTimes times;
   for (std::int64_t chunk = 0; chunk < chunk_count(spec); ++chunk) {
     const auto stage = static_cast<std::int32_t>(stage_of_chunk(spec, chunk));
-    const TimeModel::SlotTimes slot = model.slot(c, stage, static_cast<std::int32_t>(chunk));
+    // The chunks of a stage count from 0, in the order of the model's layers.
+    const auto of_stage = static_cast<std::int32_t>(chunk / spec.stages);
+    const TimeModel::SlotTimes slot = model.slot(c, stage, of_stage);
     times.chunks.push_back({slot.forward_s, slot.backward_input_s, slot.backward_weight_s});
     times.message_s = slot.send_s;
   }

@@ -91,8 +91,8 @@ StagePath stage_path(std::int64_t micro_batches, const StageOrder& order,
                      double round_trip) noexcept {
   const auto [forward, backward, weight] = order.times;
   const auto count = [](std::int64_t number) { return static_cast<double>(number); };
-  const auto weights_before = [&](std::int64_t backwards) {
-    return count(std::max<std::int64_t>(0, backwards - order.put_off)) * weight;
+  const auto weights_before = [&, seconds = weight](std::int64_t backwards) {
+    return count(std::max<std::int64_t>(0, backwards - order.put_off)) * seconds;
   };
   const std::int64_t m = micro_batches;
   const std::int64_t steady = m - order.warm_up;  // backwards before the last forward

@@ -18,8 +18,8 @@ namespace {
 double soft_max(double a, double b, double q) {
   const double most = std::max(a, b);
   const double least = std::min(a, b);
-  // Beyond this ratio the smaller one adds less than rounding for q >= 2.
-  if (least <= 1e-8 * most) return most;
+  // Beyond this ratio the smaller one adds less than a millionth for q >= 2.
+  if (least <= 1e-3 * most) return most;
   return most * std::pow(1 + std::pow(least / most, q), 1 / q);
 }
 

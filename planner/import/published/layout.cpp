@@ -8,6 +8,9 @@ namespace {
 
 std::string text(std::int64_t value) { return std::to_string(value); }
 
+constexpr std::int64_t kMaxRanks = std::int64_t{1} << 20;
+constexpr std::string_view kTooLarge = "larger than what can be planned";
+
 bool torchtitan(const Platform& platform) { return platform.stack == "torchtitan-2024"; }
 
 // dp follows from the devices: tables that print another dp count ep or cp ranks in it.
@@ -25,8 +28,12 @@ void read_axes(Fields& row, Config& config, std::string& problem) {
   parallel.ep = config.model.moe.experts > 0 ? row.count_or("ep", 1) : 1;
   // Megatron's expert layers are not split over tp unless the row says so.
   parallel.expert_tp = parallel.ep > 1 ? row.count_or("etp", 1) : 0;
+  if (parallel.tp * parallel.pp > kMaxRanks || parallel.cp > kMaxRanks) {
+    problem = kTooLarge;
+    return;
+  }
   const std::int64_t replica = parallel.tp * parallel.pp * parallel.cp;
-  const std::int64_t gpus = devices.value_or(row.count_or("dp", 1) * replica);
+  const std::int64_t gpus = devices.value_or(row.count_or("dp", 1) * std::min(replica, kMaxRanks));
   if (gpus % replica != 0) {
     problem = text(gpus) + " devices are no multiple of tp·pp·cp = " + text(replica);
     return;
@@ -41,18 +48,24 @@ void read_axes(Fields& row, Config& config, std::string& problem) {
   }
 }
 
+// 0 for products beyond all reason, of which nothing is a multiple.
+std::int64_t batch_of(std::int64_t micro_batches, std::int64_t micro_batch, std::int64_t dp) {
+  const double sequences = static_cast<double>(micro_batches) * static_cast<double>(micro_batch) *
+                           static_cast<double>(dp);
+  return sequences > 1e12 ? 0 : micro_batches * micro_batch * dp;
+}
+
 std::int64_t global_batch(Fields& row, const Config& config) {
   for (const std::string_view key : {"gbs", "global_batch_size", "global_batch"}) {
     if (const auto batch = row.count(key)) return *batch;
   }
   const std::int64_t dp = config.parallel.dp;
   const std::int64_t micro_batch = row.count_or("mbs", 1);
-  if (const auto micro_batches = row.count("num_microbatches")) {
-    return *micro_batches * micro_batch * dp;
+  for (const std::string_view key : {"num_microbatches", "grad_accum"}) {
+    if (const auto micro_batches = row.count(key)) return batch_of(*micro_batches, micro_batch, dp);
   }
-  if (const auto accumulated = row.count("grad_accum")) return *accumulated * micro_batch * dp;
   row.assumed.emplace_back("as many micro-batches as stages");
-  return micro_batch * dp * config.parallel.pp;
+  return batch_of(config.parallel.pp, micro_batch, dp);
 }
 
 void read_batch(Fields& row, const Platform& platform, Config& config, std::string& problem) {
@@ -202,11 +215,23 @@ void place_on_nodes(Config& config) {
   cluster.nodes = (devices + cluster.gpus_per_node - 1) / cluster.gpus_per_node;
 }
 
-// Megatron pads the vocabulary to a multiple of 128·tp.
+// Megatron pads the vocabulary to a multiple of 128·tp. vTrain's runs with tp = 1 were not padded:
+// their head takes 8.8 ms a 1024 tokens of width 2048, the 78 TFLOP/s of an A100 without its matrix
+// units, which refuse an odd dimension.
 void pad_vocabulary(const Platform& platform, Config& config) {
   if (platform.traits->runtime != Runtime::kMegatron) return;
+  if (platform.traits->stack == "megatron-deepspeed-2022" && config.parallel.tp == 1) return;
   const std::int64_t multiple = 128 * config.parallel.tp;
   config.model.vocab = (config.model.vocab + multiple - 1) / multiple * multiple;
+}
+
+// The limits of a config file's keys.
+bool plannable(const Config& config) {
+  constexpr std::int64_t kMillion = std::int64_t{1} << 20;
+  const ModelSpec& model = config.model;
+  return model.layers <= 4096 && model.heads <= 4096 && model.hidden <= kMillion / 4 &&
+         model.ffn_hidden <= kMillion && model.vocab <= 16 * kMillion &&
+         model.sequence <= 16 * kMillion && config.parallel.ranks() <= kMaxRanks;
 }
 
 }  // namespace
@@ -241,6 +266,7 @@ void read_layout(Fields& row, const Platform& platform, Config& config, std::str
   if (contains(row.lower("task"), "lora")) problem = "adapters alone are trained (LoRA)";
   if (row.flag("cpu_offload").value_or(false)) config.train.optimizer.offload = true;
   if (problem.empty()) read_axes(row, config, problem);
+  if (problem.empty() && !plannable(config)) problem = kTooLarge;
   if (problem.empty()) read_batch(row, platform, config, problem);
   if (problem.empty()) read_stages(row, config, problem);
   if (problem.empty()) read_recompute(row, platform, config, problem);

@@ -9,6 +9,7 @@ constexpr std::array kFields = {
     Field{.path = "stack.preset",
           .kind = Kind::kText,
           .slot = [](Draft& d) -> Slot { return &d.config.stack.preset; },
+          .fallback = "that of train.runtime, for a known device",
           .doc = "A shipped software stack; the keys beside it override its values."},
     Field{.path = "stack.host_layer_s",
           .kind = Kind::kSeconds,

@@ -21,6 +21,16 @@ namespace {
 
 constexpr std::size_t kMaxDiagnostics = 50;
 
+// The stack whose constants a runtime is priced with when the config names none. nqd's own engine
+// for devices overlaps as Megatron Core does.
+std::string_view usual_stack(std::string_view runtime, std::string_view engine) {
+  if (runtime == "fsdp2") return "torchtitan-2024";
+  if (runtime == "deepspeed") {
+    return engine == "zero3" ? "deepspeed-zero3-2021" : "megatron-deepspeed-2022";
+  }
+  return "megatron-core-2024";
+}
+
 // One load: layers of assignments, the last of which wins: preset (a device's before its
 // machine's), calibration key, file, --cluster, --set.
 class Loader {
@@ -65,7 +75,7 @@ class Loader {
 
     apply_preset("model", model_presets());
     apply_machine();
-    apply_preset("stack", stack_presets());
+    apply_stack();
     if (options_.cluster_file.empty()) apply_calibration_key();
     apply(reader.assignments());
     if (!options_.cluster_file.empty()) apply_calibration(options_.cluster_file, nullptr);
@@ -138,6 +148,26 @@ class Loader {
     apply(machine);
   }
 
+  // The stack that the config names, else for devices that which stands for its runtime.
+  void apply_stack() {
+    const bool device = resolution_.given("cluster.gpu") || last_given("cluster.gpu") != nullptr;
+    if (last_given("stack.preset") != nullptr || !device) {
+      return apply_preset("stack", stack_presets());
+    }
+    const auto text_of = [&](std::string_view path, std::string_view fallback) {
+      const Assignment* given = last_given(path);
+      return std::string(given != nullptr ? std::string_view(given->value.text) : fallback);
+    };
+    const std::string runtime = text_of("train.runtime", "nqd");
+    const std::string_view name = usual_stack(runtime, text_of("parallel.engine", "ddp"));
+    const std::span<const Preset> presets = stack_presets();
+    const auto found = std::find_if(presets.begin(), presets.end(),
+                                    [&](const Preset& preset) { return preset.name == name; });
+    if (found == presets.end()) return;
+    apply(preset_keys(*found, "stack"));
+    resolution_.set("stack.preset", Value(std::string(name)), "derived: train.runtime " + runtime);
+  }
+
   // The keys of the preset that `asked` names, under `section`; none when there is no such preset.
   std::vector<Assignment> read_preset(const Assignment& asked, const std::string& section,
                                       std::span<const Preset> presets) {
@@ -148,8 +178,12 @@ class Loader {
       report_unknown_preset(asked, section, presets);
       return {};
     }
-    const std::string label = "preset " + name;
-    const Source& source = extra_sources_.emplace_back(label, std::string(found->text));
+    return preset_keys(*found, section);
+  }
+
+  std::vector<Assignment> preset_keys(const Preset& preset, const std::string& section) {
+    const std::string label = "preset " + std::string(preset.name);
+    const Source& source = extra_sources_.emplace_back(label, std::string(preset.text));
     const std::optional<YamlNode> root = parse_yaml(source, findings().diagnostics);
     if (!root) return {};
     AssignmentReader reader(source, findings());

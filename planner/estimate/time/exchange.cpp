@@ -89,6 +89,17 @@ double gradient_exchange_s(const Config& config, const Candidate& c, const Ranks
              .seconds(expert_parameters * bytes);
 }
 
+double eager_scatter_s(const Config& config, const Candidate& c, const Ranks& ranks,
+                       double parameters, double expert_parameters) {
+  if (c.engine != Engine::kZero2 || gathers_weights(config, c)) return 0;
+  const ClusterSpec& cluster = config.cluster;
+  const double half = static_cast<double>(gradient_bytes(config.train)) / 2;
+  return all_reduce_cost(cluster, ranks.gradients, cluster.fabric.gradient_share)
+             .seconds(parameters * half) +
+         all_reduce_cost(cluster, ranks.expert_gradients, cluster.fabric.gradient_share)
+             .seconds(expert_parameters * half);
+}
+
 double embedding_exchange_s(const Config& config, const Candidate& c, const Ranks& ranks,
                             double tied_elements) {
   if (c.pp <= 1 || tied_elements <= 0) return 0;

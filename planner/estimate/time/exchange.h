@@ -35,6 +35,10 @@ ShardedPasses sharded_passes(const Config& config, const Candidate& candidate, c
 // reduces shards across copies.
 double gradient_exchange_s(const Config& config, const Candidate& candidate, const Ranks& ranks,
                            double parameters, double expert_parameters);
+// One reduce_scatter of all gradients where every micro-batch has one (zero2, but not fsdp2's,
+// which gathers_weights); 0 elsewhere.
+double eager_scatter_s(const Config& config, const Candidate& candidate, const Ranks& ranks,
+                       double parameters, double expert_parameters);
 
 // Seconds in which a tied embedding's gradient is summed over the ends of the pipeline.
 double embedding_exchange_s(const Config& config, const Candidate& candidate, const Ranks& ranks,

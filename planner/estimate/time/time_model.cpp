@@ -67,8 +67,8 @@ struct TimeModel::Impl {
                      pricer);
   }
   BlockTime work_of(const BlockTime* blocks, const StageShare& share) const;
-  StageTime stage_time(const BlockTime& work, const Candidate& c, const Ranks& ranks,
-                       double layers) const;
+  StageTime stage_time(const BlockTime& work, const Candidate& c, const Ranks& ranks, double layers,
+                       double visits) const;
   double slot_wait_s(const Candidate& c, const Ranks& ranks) const;
   double boundary_elements(const Candidate& c) const;
   void add_once(const Candidate& c, const Ranks& ranks, const BlockTime& heaviest,
@@ -102,9 +102,10 @@ BlockTime TimeModel::Impl::work_of(const BlockTime* blocks, const StageShare& sh
 }
 
 // A pass takes the soft maximum of the device's time, with the communication that it waits for, and
-// the host's. Gathers of sharded weights hide behind it but for one layer's, the first.
+// the host's. Gathers of sharded weights hide behind it but for one layer's, the first, in each of
+// the visits of a micro-batch (one for every virtual stage in `work`).
 StageTime TimeModel::Impl::stage_time(const BlockTime& work, const Candidate& c, const Ranks& ranks,
-                                      double layers) const {
+                                      double layers, double visits) const {
   const StackSpec& stack = config.stack;
   StageTime time;
   time.work = work;
@@ -115,8 +116,8 @@ StageTime TimeModel::Impl::stage_time(const BlockTime& work, const Candidate& c,
     const double device = one.device_s + one.exposed_s();
     double busy = device;
     if (sharded_s > 0) {
-      busy =
-          soft_max(device, sharded_s, stack.sharded_sharpness) + sharded_s / std::max(1.0, layers);
+      busy = soft_max(device, sharded_s, stack.sharded_sharpness) +
+             visits * sharded_s / std::max(visits, layers);
     }
     const double total = soft_max(busy, one.host_s, stack.host_sharpness);
     time.tensor_s += one.tensor_s;
@@ -170,6 +171,13 @@ void TimeModel::Impl::add_once(const Candidate& c, const Ranks& ranks, const Blo
   GroupTime& dp = of(out, CommGroup::kDp);
   dp.time_s += reduce;
   dp.exposed_s += reduce * config.stack.data_exposed;
+  // zero2 has no room for whole gradients: it scatters those of every micro-batch, each behind the
+  // backward of the next.
+  const double earlier =
+      (c.micro_batches - 1) *
+      eager_scatter_s(config, c, ranks, heaviest.parameters, heaviest.expert_parameters);
+  dp.time_s += earlier;
+  dp.exposed_s += std::max(0.0, earlier - (c.micro_batches - 1) * out.backward_s);
   const double ends = embedding_exchange_s(config, c, ranks, shape.tied_elements);
   of(out, CommGroup::kEmbedding) = {ends, ends};
   out.optimizer_s = optimizer_s(c, heaviest);
@@ -187,7 +195,8 @@ StepTime TimeModel::Impl::step(const Candidate& c) {
   BlockTime heaviest;
   for (const StageKind& kind : stages.of(c)) {
     const BlockTime work = work_of(blocks, kind.share);
-    const StageTime time = stage_time(work, c, ranks, static_cast<double>(kind.share.layers()));
+    const StageTime time =
+        stage_time(work, c, ranks, static_cast<double>(kind.share.layers()), c.vpp);
     all = sum(all, time.phases, static_cast<double>(kind.count));
     if (time.phases.total() > slowest.phases.total()) slowest = time;
     const double weights = work.parameters + work.expert_parameters;
@@ -212,10 +221,10 @@ StepTime TimeModel::Impl::step(const Candidate& c) {
     const double sends = 2.0 * c.vpp * boundary_s(config, ranks, boundary_elements(c));
     add(CommGroup::kPp, std::max(sends, wait), wait);
   }
-  add_once(c, ranks, heaviest, out);
-
   out.forward_s = slowest.phases.forward;
   out.backward_s = slowest.phases.total() - slowest.phases.forward;
+  add_once(c, ranks, heaviest, out);
+
   out.host_s = m * (slowest.host_s + config.stack.host_micro_batch_s);
   out.compute_s = slots - m * slowest.exposed_s() + m * config.stack.host_micro_batch_s;
   for (const GroupTime& group : out.groups) out.exposed_s += group.exposed_s;
@@ -234,7 +243,7 @@ TimeModel::SlotTimes TimeModel::Impl::slot(const Candidate& c, std::int32_t stag
   const Ranks ranks = ranks_of(config, c, pricer.expert_tp(c.tp));
   const StageShare share = stages.chunk(c, stage, chunk);
   const StageTime time =
-      stage_time(work_of(blocks_of(c), share), c, ranks, static_cast<double>(share.layers()));
+      stage_time(work_of(blocks_of(c), share), c, ranks, static_cast<double>(share.layers()), 1);
   // A micro-batch's waits are spread over its chunks, half in each direction.
   const double around = (config.stack.host_micro_batch_s + slot_wait_s(c, ranks)) / c.vpp / 2;
   return {time.phases.forward + around, time.phases.backward_input + around,

@@ -176,7 +176,7 @@ class Search(unittest.TestCase):
         code, document, err = search(wrong)
         self.assertEqual(0, code, err)
         self.assertEqual(self.document["plans"][0]["mesh"], document["plans"][0]["mesh"])
-        wrong.write_text(self.config.read_text() + "parallel: {tensor: 3}\n")
+        wrong.write_text(self.config.read_text() + "parallel: {banana: 3}\n")
         code, out, err = nqd("search", wrong)
         self.assertEqual((2, ""), (code, out))
         self.assertIn("NQD1006", err)

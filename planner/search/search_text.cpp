@@ -49,7 +49,10 @@ Cells choices(const Candidate& c) {
           c.sequence_parallel ? "yes" : "no"};
 }
 
-constexpr std::array<const char*, 4> kResults = {"step", "tokens/s", "MFU", "a rank"};
+// Tokens, of models of pictures without a sequence samples.
+Cells result_titles(bool tokens) {
+  return {"step", tokens ? "tokens/s" : "samples/s", "MFU", "a rank"};
+}
 
 Cells results(const Detail& plan) {
   const double rate = plan.tokens_per_s > 0 ? plan.tokens_per_s : plan.samples_per_s;
@@ -65,7 +68,7 @@ void append(const List& more, Cells& row) {
 std::string ranks_text(const std::vector<Detail>& plans) {
   Cells titles = {"rank"};
   append(kChoices, titles);
-  append(kResults, titles);
+  append(result_titles(plans.front().tokens_per_s > 0), titles);
   titles.emplace_back("simulated");
   Table table(titles);
   for (std::size_t i = 0; i < plans.size(); ++i) {
@@ -173,7 +176,7 @@ std::string sweep_text(const std::vector<SweepAxis>& axes, const std::vector<Swe
   for (const SweepAxis& axis : axes) titles.push_back(axis.name);
   titles.emplace_back("fit");
   append(kChoices, titles);
-  append(kResults, titles);
+  append(result_titles(points.front().config.model.sequence > 0), titles);
   Table table(titles);
   for (const SweepPoint& point : points) {
     Cells row = point.values;

@@ -119,10 +119,4 @@ std::int64_t Space::size(const Mesh& mesh) const {
   return static_cast<std::int64_t>(size);
 }
 
-std::int64_t Space::size() const {
-  std::int64_t total = 0;
-  for (const Mesh& mesh : meshes_) total += size(mesh);
-  return total;
-}
-
 }  // namespace nqd::planner::search

@@ -41,9 +41,8 @@ class Space {
   const std::vector<Recompute>& recomputes() const { return recomputes_; }
   std::vector<bool> sequence_parallel(const Mesh& mesh) const;
 
-  // Candidates of one mesh, and of all.
+  // Candidates of one mesh.
   std::int64_t size(const Mesh& mesh) const;
-  std::int64_t size() const;
 
  private:
   void add_meshes();

@@ -9,6 +9,7 @@
 
 #include "base/units.h"
 #include "planner/planner.h"
+#include "planner/rules/legality.h"
 #include "planner/text.h"
 
 namespace nqd::planner::search {
@@ -39,12 +40,34 @@ std::string held_value(const Fixed& fixed, std::string_view key) {
   return text.substr(text.find('=') + 1);
 }
 
+// Values to try for a key that is no axis of the mesh but a number, nearest first.
+std::vector<std::string> values_near(const Config& config, std::string_view key,
+                                     const std::string& wanted) {
+  const bool sizes = key == "micro_batch_size";
+  if (!sizes && key != "vpp") return {};
+  const std::int64_t batch = config.train.global_batch_size;
+  const std::int64_t most = sizes ? batch : config.model.layers;
+  std::vector<std::string> values;
+  for (std::int64_t value = 1; value <= most; ++value) {
+    if (!sizes || rules::divides(value, batch)) values.push_back(std::to_string(value));
+  }
+  std::stable_sort(values.begin(), values.end(), [&](const std::string& a, const std::string& b) {
+    return distance(a, wanted) < distance(b, wanted);
+  });
+  return values;
+}
+
 std::optional<Change> nearest_change(const Config& config, SearchOptions options,
                                      const Fixed& asked, std::string_view key) {
-  const Fixed outer = options.fixed;
-  options.fixed = combined(without(asked, key), outer);
-  options.one_a_mesh = true;
   const std::string wanted = held_value(asked, key);
+  const Fixed relaxed = combined(without(asked, key), options.fixed);
+  for (const std::string& value : values_near(config, key, wanted)) {
+    options.fixed = relaxed;
+    read_fixed(std::string(key) + "=" + value, options.fixed);
+    const std::vector<Score> best = search(config, options).found.best;
+    if (!best.empty()) return Change{std::string(key), value, best.front()};
+  }
+  options.fixed = relaxed;
   std::optional<Change> nearest;
   for (const Score& score : search(config, options).found.best) {
     Change change{std::string(key), value_of(score.candidate, key), score};
@@ -59,8 +82,9 @@ std::optional<Change> nearest_change(const Config& config, SearchOptions options
 std::string reason_of(const Config& config, Rule rule, const Candidate& example) {
   const bool devices = rule == Rule::kDevices;
   Config planned = devices ? with_candidate(config, example) : config_of(config, example);
-  // with_candidate follows the mesh, which is what is judged.
+  // with_candidate follows the candidate where it is what is judged.
   if (devices) planned.parallel.world_size.reset();
+  planned.train.global_batch_size = config.train.global_batch_size;
   for (const Diagnostic& diagnostic : check_mesh(planned)) {
     if (diagnostic.code == info(rule).code) return diagnostic.message;
   }
@@ -75,6 +99,8 @@ void explain_rejection(const Config& config, const SearchOptions& options, const
     most = static_cast<std::size_t>(std::max_element(found.rejected.begin(), found.rejected.end()) -
                                     found.rejected.begin());
   }
+  SearchOptions by_mesh = options;
+  by_mesh.one_a_mesh = true;
   why.rule = static_cast<Rule>(most);
   why.nearest = found.nearest;
   why.reason = most != kMemory ? reason_of(config, *why.rule, *found.examples[most])
@@ -82,7 +108,7 @@ void explain_rejection(const Config& config, const SearchOptions& options, const
                                      format_bytes(found.nearest->bytes - why.limit_bytes) +
                                      " more than the limit of " + format_bytes(why.limit_bytes);
   for (const std::string_view key : held_keys(asked)) {
-    if (auto change = nearest_change(config, options, asked, key)) {
+    if (auto change = nearest_change(config, by_mesh, asked, key)) {
       why.changes.push_back(*std::move(change));
     }
   }

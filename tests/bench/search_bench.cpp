@@ -70,6 +70,7 @@ BENCHMARK(search_llama)
     ->Args({12288, 12288, 2})
     ->Args({12544, 12544, 2})
     ->Unit(benchmark::kMillisecond)
+    ->MeasureProcessCPUTime()
     ->UseRealTime();
 
 }  // namespace

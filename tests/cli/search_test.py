@@ -122,6 +122,12 @@ class Search(unittest.TestCase):
         self.assertEqual("NQD1203 tp-domain", why["rule"])
         self.assertIn("16", why["reason"])
         self.assertEqual([("tp", "8")], [(c["key"], c["value"]) for c in why["changes"]])
+        _, document, _ = search(self.config, "--why", "micro_batch_size=3,pp=4,tp=4,cp=1")
+        why = document["why"]
+        self.assertEqual("NQD1209 batch", why["rule"])
+        self.assertIn("64 % (3·1) = 1", why["reason"])
+        changes = {change["key"]: change["value"] for change in why["changes"]}
+        self.assertIn(changes["micro_batch_size"], ("2", "4"))
 
     def test_why_says_how_many_bytes_are_missing(self):
         code, document, _ = search(self.config, "--why", "tp=1,pp=1,engine=ddp")

@@ -82,7 +82,7 @@ class Search(unittest.TestCase):
             document["elapsed_s"] = 0
         self.assertEqual(self.document, again)
 
-    def test_mesh_plan_accepts_the_written_plan_and_counts_the_same_bytes(self):
+    def test_mesh_plan_accepts_the_written_plan_with_the_same_bytes_and_seconds(self):
         for number, fix in enumerate((["--fix", "pp=4,tp=2"], ["--fix", "pp=16"],
                                       ["--objective", "gpus"], ["--fix", "engine=hsdp"])):
             output = self.root / f"best{number}.yaml"
@@ -96,6 +96,7 @@ class Search(unittest.TestCase):
                 self.assertEqual(best["mesh"][axis], planned["mesh"][axis])
             self.assertEqual(best["engine"], planned["mesh"]["engine"])
             self.assertEqual(best["worst_total_bytes"], planned["memory"]["worst_total_bytes"])
+            self.assertAlmostEqual(1, planned["time"]["step_s"] / best["step_s"], places=9)
 
     def test_why_ranks_a_plan_that_fits(self):
         code, document, err = search(self.config, "--top", 1, "--why", "tp=4,pp=2")

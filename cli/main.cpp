@@ -18,6 +18,7 @@ namespace {
 void add_commands(CLI::App& app, Context& context) {
   add_mesh_plan_command(app, context);
   add_search_command(app, context);
+  add_validate_model_command(app, context);
   add_import_command(app, context);
   add_export_command(app, context);
   add_bench_command(app, context);

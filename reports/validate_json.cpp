@@ -57,6 +57,7 @@ void write_row(JsonWriter& json, const TableScore& score, const JudgedRow& judge
   json.field("error_pct", 100 * judged.error);
   json.field("derived", known(judged.row->derived));
   json.field("suspect", known(judged.row->suspect));
+  json.field("not_fitted", known(judged.row->not_fitted));
   json.key("assumed").begin_array(Layout::kInline);
   for (const std::string& assumed : judged.row->assumed) json.value(assumed);
   json.end().end();
@@ -69,10 +70,14 @@ void write_empty(JsonWriter& json, const TableReport& report) {
   json.field("rows", 0);
   json.field("skipped", report.skipped.size());
   json.key("quantity").null();
-  json.key("mean_abs_error_pct").null();
-  json.key("max_abs_error_pct").null();
-  json.key("null_mean_abs_error_pct").null();
-  json.key("kendall_tau").null();
+  for (const char* figure : {"mean_abs_error_pct", "max_abs_error_pct", "null_mean_abs_error_pct",
+                             "null_max_abs_error_pct", "kendall_tau"}) {
+    json.key(figure).null();
+  }
+  json.field("ranked_groups", 0);
+  json.key("best_in_top3_pct").null().key("mean_regret_pct").null();
+  json.field("suspect_rows", 0);
+  json.key("unsuspected_mean_abs_error_pct").null().key("left_out_mean_abs_error_pct").null();
   json.end();
 }
 
@@ -81,6 +86,7 @@ void write_empty(JsonWriter& json, const TableReport& report) {
 std::string validate_json(std::span<const TableReport> reports, std::span<const LeftOut> left_out) {
   JsonWriter json;
   json.begin_object();
+  json.field("schema_version", 1);
   json.key("tables").begin_array();
   for (const TableReport& report : reports) {
     for (const TableScore& score : report.scores) write_score(json, report, score, left_out);

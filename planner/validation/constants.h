@@ -36,9 +36,10 @@ struct Constant {
 
 // The constants that `pattern` names among the presets of `configs`, with their present values:
 // KIND.PRESETS.FIELD, where PRESETS is a name, names joined by + (which share one value) or * (each
-// its own), and FIELD a name or *. Throws Error (kUsage, NQD2062) when it names none.
+// its own), and FIELD a name or *. Throws Error (kUsage, NQD2062) when it names none, unless that
+// is `optional`.
 std::vector<Constant> find_constants(std::string_view pattern,
-                                     std::span<const Config* const> configs);
+                                     std::span<const Config* const> configs, bool optional = false);
 // What is fitted when nothing else is asked.
 std::span<const std::string_view> fitted_constants();
 

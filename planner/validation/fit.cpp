@@ -20,7 +20,8 @@ namespace nqd::planner {
 namespace {
 
 bool informs(const PublishedRow& row) {
-  return row.skip_reason.empty() && row.suspect.empty() && row.quantity == Quantity::kStepTime;
+  return row.skip_reason.empty() && row.suspect.empty() && row.not_fitted.empty() &&
+         row.quantity == Quantity::kStepTime;
 }
 
 // body(i) for all i below `count`, in chunks that idle threads take.
@@ -155,16 +156,33 @@ std::vector<const Config*> configs_of(std::span<const PublishedTable* const> tab
 std::vector<Constant> free_constants(std::span<const Config* const> configs,
                                      const FitOptions& options) {
   std::vector<Constant> constants;
-  const auto add = [&](std::string_view pattern) {
-    for (Constant& constant : find_constants(pattern, configs)) {
+  const auto add = [&](std::string_view pattern, bool optional) {
+    for (Constant& constant : find_constants(pattern, configs, optional)) {
       constants.push_back(std::move(constant));
     }
   };
-  for (const std::string& pattern : options.free) add(pattern);
+  for (const std::string& pattern : options.free) add(pattern, false);
   if (options.free.empty()) {
-    for (const std::string_view pattern : fitted_constants()) add(pattern);
+    for (const std::string_view pattern : fitted_constants()) add(pattern, true);
   }
   return constants;
+}
+
+bool has_step_time(const PublishedRow& row) {
+  return row.skip_reason.empty() && row.suspect.empty() && row.quantity == Quantity::kStepTime;
+}
+
+// The table's step times under these constants.
+LeftOut judge_with(const PublishedTable& table, std::span<const Constant> constants) {
+  std::vector<double> errors;
+  for (const PublishedRow& row : table.rows) {
+    if (!has_step_time(row)) continue;
+    Config config = *row.config;
+    set_constants(constants, config);
+    errors.push_back(relative_error(predict_step(config), row.measured));
+  }
+  const ErrorSummary summary = summarise(errors);
+  return {table.file, static_cast<std::int64_t>(errors.size()), summary.mean_abs, summary.max_abs};
 }
 
 LeftOut leave_out(const PublishedTable& table, std::span<const PublishedTable* const> others,
@@ -184,26 +202,18 @@ LeftOut leave_out(const PublishedTable& table, std::span<const PublishedTable* c
     constant.value = constant.field->of(defaults);
     constants.push_back(constant);
   }
-  LeftOut result;
-  result.file = table.file;
-  std::vector<double> errors;
-  for (const PublishedRow& row : table.rows) {
-    if (!informs(row)) continue;
-    Config config = *row.config;
-    set_constants(constants, config);
-    errors.push_back(relative_error(predict_step(config), row.measured));
-  }
-  const ErrorSummary summary = summarise(errors);
-  result.rows = static_cast<std::int64_t>(errors.size());
-  result.mean_abs_error = summary.mean_abs;
-  result.max_abs_error = summary.max_abs;
-  return result;
+  return judge_with(table, constants);
 }
 
 }  // namespace
 
 FitResult fit(std::span<const PublishedTable* const> tables, const FitOptions& options) {
-  return fit_constants(tables, free_constants(configs_of(tables), options), options);
+  FitResult result = fit_constants(tables, free_constants(configs_of(tables), options), options);
+  for (const PublishedTable* table : tables) {
+    if (std::none_of(table->rows.begin(), table->rows.end(), has_step_time)) continue;
+    result.tables.push_back(judge_with(*table, result.constants));
+  }
+  return result;
 }
 
 std::vector<LeftOut> leave_one_table_out(std::span<const PublishedTable* const> tables,
@@ -211,7 +221,7 @@ std::vector<LeftOut> leave_one_table_out(std::span<const PublishedTable* const> 
   const std::vector<Constant> all = free_constants(configs_of(tables), options);
   std::vector<LeftOut> results;
   for (const PublishedTable* table : tables) {
-    if (std::none_of(table->rows.begin(), table->rows.end(), informs)) continue;
+    if (std::none_of(table->rows.begin(), table->rows.end(), has_step_time)) continue;
     std::vector<const PublishedTable*> others;
     std::copy_if(tables.begin(), tables.end(), std::back_inserter(others),
                  [&](const PublishedTable* other) { return other != table; });

@@ -23,10 +23,12 @@ struct FitResult {
   double first_cost = 0;            // of the loss, at the presets' values
   double cost = 0;
   int iterations = 0;
+  std::vector<LeftOut> tables;  // errors under the fitted constants
 };
 
 // Least soft-L1 loss of ln(predicted/measured), linear beyond 0.05. Every table weighs the same
-// whatever its number of rows; suspect rows and other quantities than step time weigh nothing.
+// whatever its number of rows; rows that are suspect or say why they are not fitted, and other
+// quantities than step time, weigh nothing.
 // Starts from the presets' values. Throws Error (kUsage, NQD2062) for a pattern that names nothing.
 FitResult fit(std::span<const PublishedTable* const> tables, const FitOptions& options = {});
 

@@ -86,21 +86,33 @@ std::string reasons_of(const TableReport& report) {
   return text;
 }
 
+// Which rows are suspect, and which are judged but not fitted.
+std::string doubts(const TableScore& score, const std::string& bullet) {
+  std::string suspect;
+  std::map<std::string, std::string> not_fitted;  // ids by reason
+  for (const JudgedRow& judged : score.rows) {
+    const PublishedRow& row = *judged.row;
+    if (!row.suspect.empty()) suspect += " " + row.id;
+    if (!row.not_fitted.empty()) not_fitted[row.not_fitted] += " " + row.id;
+  }
+  std::string text;
+  if (!suspect.empty()) {
+    text += bullet + score.file + ", suspect (counted, not fitted; without them " +
+            percent_of(score.unsuspected.mean_abs) + " %):" + suspect + "\n";
+  }
+  for (const auto& [reason, ids] : not_fitted) {
+    text += bullet + score.file + ", not fitted (" + reason + "):" + ids + "\n";
+  }
+  return text;
+}
+
 std::string notes(std::span<const TableReport> reports, const std::string& bullet) {
   std::string text;
   for (const TableReport& report : reports) {
     if (!report.skipped.empty()) {
       text += bullet + report.file + ", skipped: " + reasons_of(report) + "\n";
     }
-    for (const TableScore& score : report.scores) {
-      if (score.suspects == 0) continue;
-      text += bullet + report.file + ", suspect (counted, not fitted; without them " +
-              percent_of(score.unsuspected.mean_abs) + " %):";
-      for (const JudgedRow& judged : score.rows) {
-        if (!judged.row->suspect.empty()) text += " " + judged.row->id;
-      }
-      text += "\n";
-    }
+    for (const TableScore& score : report.scores) text += doubts(score, bullet);
   }
   return text;
 }
@@ -182,6 +194,10 @@ std::string render_constants(const FitResult& result) {
               std::string(constant.field->name) + ": " + value.data() + "  # was " + before.data() +
               "\n";
     }
+  }
+  for (const LeftOut& table : result.tables) {
+    text += "# " + table.file + ": mean " + percent_of(table.mean_abs_error) + " %, max " +
+            percent_of(table.max_abs_error) + " %\n";
   }
   return text + "# loss " + fixed(result.first_cost, 6) + " -> " + fixed(result.cost, 6) + " in " +
          std::to_string(result.iterations) + " iterations\n";

@@ -8,7 +8,7 @@
 namespace nqd::planner::published {
 namespace {
 
-constexpr double kMaxCount = 1099511627776.0;  // 2^40
+constexpr double kMaxCount = 16777216;  // 2^24: products of two are far from overflow
 
 std::optional<double> parse_number(std::string_view text) {
   double value = 0;

@@ -23,7 +23,7 @@ class Fields {
   // A number, or a text that is one ("8"); finite.
   std::optional<double> number(std::string_view path) const;
   std::optional<double> positive(std::string_view path) const;
-  // A whole number in [1, 2^40].
+  // A whole number in [1, 2^24].
   std::optional<std::int64_t> count(std::string_view path) const;
   std::int64_t count_or(std::string_view path, std::int64_t otherwise) const {
     return count(path).value_or(otherwise);

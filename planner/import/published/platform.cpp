@@ -37,6 +37,7 @@ struct ClusterRule {
   std::string_view gpu;
   std::string_view word;
   std::string_view cluster;
+  double network_bytes_per_s = 0;  // of one device, when the row does not say; 0 = the preset's
 };
 constexpr std::array kClusters = {
     ClusterRule{"gb300", "", "gb300-nvl72"},
@@ -44,7 +45,8 @@ constexpr std::array kClusters = {
     ClusterRule{"b300", "", "dgx-b300"},
     ClusterRule{"b200", "", "dgx-b200"},
     ClusterRule{"h200-sxm", "", "dgx-h200"},
-    ClusterRule{"h100-hbm2e-96", "", "roce-h100"},
+    // Part of one machine alone, Grand Teton, which has a 400G port a device.
+    ClusterRule{"h100-hbm2e-96", "", "roce-h100", 50e9},
     ClusterRule{"h100-sxm", "roce", "roce-h100"},
     ClusterRule{"h100-sxm", "", "dgx-h100"},
     ClusterRule{"a100-sxm-80", "roce", "roce-a100"},
@@ -193,6 +195,9 @@ Platform platform_of(const Fields& row, const std::string& description) {
   for (const ClusterRule& rule : kClusters) {
     if (rule.gpu == platform.gpu && contains(network, rule.word)) {
       platform.cluster = rule.cluster;
+      if (platform.network_bytes_per_s == 0) {
+        platform.network_bytes_per_s = rule.network_bytes_per_s;
+      }
       break;
     }
   }

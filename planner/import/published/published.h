@@ -31,6 +31,7 @@ struct PublishedRow {
   std::string derived;               // how `measured` follows from what is printed; empty = printed
   std::vector<std::string> assumed;  // what the row does not say: "mbs 1"
   std::string suspect;               // why the measurement is doubted: shown, never fitted
+  std::string not_fitted;            // why it cannot determine constants though it is not doubted
   MemoryKind memory_kind = MemoryKind::kAllocated;  // Quantity::kPeakMemory
   // Quantity::kCollectiveTime.
   collectives::Collective collective = collectives::Collective::kAllReduce;

@@ -175,6 +175,7 @@ class TableReader {
     if (result.id.empty() || uses_[result.id] > 1) result.id = place;
     result.model = row.text("model");
     result.suspect = row.text("suspect");
+    result.not_fitted = row.text("not_fitted");
     if (!is_object) return skip(std::move(result), "the row is no object");
     if (row.points.empty()) return read_step(row, std::move(result));
     read_curve(row, place, std::move(result));

@@ -1,0 +1,170 @@
+// Rows whose fields are missing, null, oddly typed or impossible, and files that are no tables.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "base/error.h"
+#include "planner/import/published/published.h"
+
+using namespace nqd::planner;
+
+namespace {
+
+PublishedTable read(const std::string& rows) {
+  return read_published_text("{\"rows\": [" + rows + "]}", "folder/table.json");
+}
+PublishedRow read_one(const std::string& row) {
+  const PublishedTable table = read(row);
+  REQUIRE(table.rows.size() == 1);
+  return table.rows.front();
+}
+
+// A plain row, with further members in front.
+std::string row_with(const std::string& members) {
+  return "{" + members +
+         R"( "gpu": "A100-80GB SXM", "gpus": 8, "tp": 2, "pp": 2, "gbs": 16, "mbs": 2, "seq": 1024,
+  "step_time_s": 1.5, "arch": {"layers": 24, "hidden": 1024, "heads": 16, "vocab": 50257}})";
+}
+
+std::string code_of(const std::string& text) {
+  try {
+    read_published_text(text, "x.json");
+  } catch (const nqd::Error& error) {
+    CHECK(error.exit_code() == nqd::ExitCode::kUsage);
+    return error.code() + " " + error.what();
+  }
+  return "read";
+}
+
+}  // namespace
+
+TEST_CASE("files that are no tables say so, with the place where one is known") {
+  CHECK(code_of("{\"rows\": [\n  {\"id\": 1},\n  oops]}") ==
+        "NQD2060 x.json:3:3: this is not JSON");
+  CHECK(code_of("{\"rows\": [") ==
+        "NQD2060 x.json:1:11: this is not JSON: the text ends inside a value");
+  CHECK(code_of("") == "NQD2060 x.json:1:1: this is not JSON: the text ends inside a value");
+  CHECK(code_of("{\"lines\": []}") == "NQD2061 x.json: the table has no \"rows\"");
+  CHECK(code_of("{\"rows\": 5}") == "NQD2061 x.json: \"rows\" is no list");
+  CHECK(code_of("7") == "NQD2061 x.json: \"rows\" is no list");
+  CHECK(code_of("[]") == "read");
+}
+
+TEST_CASE("rows without an id of their own are named by place") {
+  const PublishedTable table = read(row_with("\"id\": \"a\",") + "," + row_with("\"id\": \"a\",") +
+                                    "," + row_with("\"id\": \"b\",") + "," + row_with("") + ", 12");
+  REQUIRE(table.rows.size() == 5);
+  CHECK(table.rows[0].id == "table.json#0");
+  CHECK(table.rows[1].id == "table.json#1");
+  CHECK(table.rows[2].id == "b");
+  CHECK(table.rows[3].id == "table.json#3");
+  CHECK(table.rows[4].id == "table.json#4");
+  CHECK(table.rows[4].skip_reason == "the row is no object");
+}
+
+TEST_CASE("a row that cannot be represented is there, with the reason") {
+  const auto reason = [](const std::string& members) {
+    return read_one(row_with(members)).skip_reason;
+  };
+  CHECK(reason("") == "");
+  CHECK(read_one("{}").skip_reason == "the row names no device");
+  CHECK(read_one(R"({"gpu": "TPU v5p"})").skip_reason == "no device preset stands for \"TPU v5p\"");
+  CHECK(reason("\"framework\": \"MaxText\",") == "no stack preset stands for maxtext");
+  CHECK(reason("\"precision\": \"NVFP4\",") == "4-bit matrix products");
+  CHECK(reason("\"cp\": 3,") == "8 devices are no multiple of tp·pp·cp = 12");
+  CHECK(reason("\"task\": \"LoRA Performance\",") == "adapters alone are trained (LoRA)");
+  CHECK(reason("\"vpp\": 20,") == "40 stages for 24 layers");
+  CHECK(read_one(R"({"gpu": "H100"})").skip_reason ==
+        "the row gives no layers, hidden size or heads of its model");
+  const std::string bare =
+      R"({"gpu": "H100", "arch": {"layers": 2, "hidden": 64, "heads": 4}, "gpus": 8, "seq": 128)";
+  CHECK(read_one(bare + "}").skip_reason == "the row gives no parallel layout");
+  CHECK(read_one(bare + ", \"tp\": 1, \"mfu_pct\": 40}").skip_reason ==
+        "the row has neither a step time, nor a rate that one follows from, nor a peak memory");
+  CHECK(read_one(bare + ", \"tp\": 16777216, \"pp\": 16777216}").skip_reason ==
+        "larger than what can be planned");
+}
+
+TEST_CASE("numbers, flags and texts are taken in whatever type they come") {
+  const std::string text = R"json({"gpu": "h100_80gb", "gpus": "8", "tp": 4.0, "pp": null,
+      "gbs": "16", "mbs": 2, "seq": 1024, "step_time_s": "1.5", "sequence_parallel": "False",
+      "zero": "FSDP2", "recompute": "full (use_checkpoint)", "cpu_offload": "True",
+      "arch": {"layers": 24, "hidden": 1024, "heads": 16, "kv_heads": null, "vocab": null,
+               "gated_mlp": "true"}})json";
+  const PublishedRow row = read_one(text);
+  REQUIRE(row.skip_reason.empty());
+  const Config& config = *row.config;
+  CHECK(row.measured == 1.5);
+  CHECK(config.parallel.dp == 2);
+  CHECK(config.parallel.tp == 4);
+  CHECK(config.parallel.engine == Engine::kZero3);
+  CHECK_FALSE(config.parallel.sequence_parallel);
+  CHECK(config.train.recompute == Recompute::kFull);
+  CHECK(config.train.optimizer.offload);
+  CHECK(config.model.kv_heads == 16);
+  CHECK(config.model.gated_mlp);
+  CHECK(row.assumed == std::vector<std::string>{"vocab 50304"});
+}
+
+TEST_CASE("a row with time and memory makes two; what another tool predicted is no measurement") {
+  const PublishedTable table =
+      read(row_with("\"estimated_peak_gib\": 9, \"peak_allocated_mib\": 2048,"));
+  REQUIRE(table.rows.size() == 2);
+  CHECK(table.rows[0].quantity == Quantity::kStepTime);
+  CHECK(table.rows[1].quantity == Quantity::kPeakMemory);
+  CHECK(table.rows[1].measured == 2048.0 * 1024 * 1024);
+}
+
+TEST_CASE("step times that are not printed are derived, and say how") {
+  const auto derived = [](const std::string& measurement) {
+    return read_one(
+        R"({"gpu": "A100-80GB SXM", "gpus": 8, "tp": 1, "gbs": 16, "mbs": 2, "seq": 1024,)" +
+        measurement + R"(, "arch": {"layers": 24, "hidden": 1024, "heads": 16, "vocab": 51200}})");
+  };
+  CHECK(derived("\"tokens_per_s_per_gpu\": 2048").measured == 1.0);
+  CHECK(derived("\"tokens_per_s\": 8192").measured == 2.0);
+  CHECK(derived("\"samples_per_s_per_gpu\": 4").measured == 0.5);
+  CHECK_FALSE(derived("\"samples_per_s\": 4").derived.empty());
+  // 96·B·s·L·h²·(1 + s/6h + V/16Lh) of Narayanan et al., over 8 · 100 TFLOP/s.
+  const PublishedRow flops =
+      derived("\"tflops_per_gpu\": 100, \"flops_convention\": \"96*B*s*L*h^2, HFU\"");
+  const double count =
+      96.0 * 16 * 1024 * 24 * 1024 * 1024 * (1 + 1 / 6.0 + 51200 / (16.0 * 24 * 1024));
+  CHECK(flops.measured == doctest::Approx(count / 8e14).epsilon(1e-12));
+  CHECK(flops.derived.find("96·B·s·L·h²") == 0);
+}
+
+TEST_CASE("defaults hold for rows that do not speak, and null takes them back") {
+  const PublishedTable table = read_published_text(
+      R"({"defaults": {"gpu": "A100-80GB SXM", "gpus": 8, "tp": 2, "pp": 2, "seq": 1024, "mbs": 4,
+                       "gbs": 32},
+          "models": {"m": {"layers": 24, "hidden": 1024, "heads": 16, "vocab": 50304}},
+          "rows": [{"model": "m", "step_time_s": 1}, {"model": "m", "step_time_s": 1, "tp": 4},
+                   {"model": "m", "step_time_s": 1, "mbs": null}, {"model": "n", "step_time_s": 1}]})",
+      "x.json");
+  REQUIRE(table.rows.size() == 4);
+  CHECK(table.rows[0].config->parallel.tp == 2);
+  CHECK(table.rows[1].config->parallel.tp == 4);
+  CHECK(table.rows[1].config->parallel.dp == 1);
+  CHECK(table.rows[2].config->train.micro_batch_size == 1);
+  CHECK(table.rows[2].assumed == std::vector<std::string>{"mbs 1"});
+  CHECK_FALSE(table.rows[3].skip_reason.empty());
+}
+
+TEST_CASE("a curve gives one row a point") {
+  const PublishedTable table = read_published_text(
+      R"({"rows": [{"gpu": "a100", "ranks": 4, "op": "all_reduce",
+                    "points_bytes_seconds": [[1048576, 5e-5], [2097152, 6e-5], ["x", 1], [0, 1]]},
+                   {"gpu": "a100", "ranks": 4, "op": "all_gather", "points_bytes_seconds": [[1, 1]]},
+                   {"gpu": "a100", "ranks": 8, "op": "all_reduce", "step_bytes": 1048576,
+                    "points_us": [90, 100]}]})",
+      "nccl.json");
+  REQUIRE(table.rows.size() == 5);
+  CHECK(table.rows[0].id == "nccl.json#0@1048576");
+  CHECK(table.rows[0].quantity == Quantity::kCollectiveTime);
+  CHECK(table.rows[0].ranks == 4);
+  CHECK(table.rows[1].bytes == 2097152);
+  CHECK(table.rows[2].skip_reason == "a curve of another collective than all_reduce");
+  CHECK(table.rows[4].bytes == 2097152);
+  CHECK(table.rows[4].measured == doctest::Approx(1e-4));
+}

@@ -111,9 +111,6 @@ constexpr std::array kCodes = {
     CodeInfo{"NQD1032", "no such code",
              "`nqd explain` knows the codes that nqd prints, such as NQD1203. Without a code "
              "it lists them all."},
-    CodeInfo{"NQD1090", "figures that do not go together",
-             "Each flag of the calculation is right by itself, and together they describe nothing: "
-             "ranks that do not fill nodes, a cost without a price. The message says which."},
     CodeInfo{"NQD1033", "keys of the model disagree",
              "Each key is possible, but not with the others: more experts a token than there are, "
              "half of the keys of multi-head latent attention, patches that do not tile a picture. "
@@ -122,6 +119,9 @@ constexpr std::array kCodes = {
              "`nqd search --sweep` takes a key of the config file and its values, such as "
              "nodes=8,16,32 or model.sequence=8192,32768. A key without dots stands for the one "
              "path that ends in it; where several do, write the whole path."},
+    CodeInfo{"NQD1090", "figures that do not go together",
+             "Each flag of the calculation is right by itself, and together they describe nothing: "
+             "ranks that do not fill nodes, a cost without a price. The message says which."},
     // 1200: mesh rules
     CodeInfo{"NQD1201", "mesh and world size disagree",
              "Every rank has one place in the mesh, so dp·tp·cp·pp must equal the world size. "

@@ -65,8 +65,7 @@ void Operation::call(Algorithm algorithm) {
     case Collective::kAllToAll:
       break;
   }
-  throw Error(ExitCode::kUsage, "NQD2104",
-              "bench does not sweep " + std::string(name(collective_)),
+  throw Error(ExitCode::kUsage, "NQD2104", "bench does not sweep " + std::string(name(collective_)),
               "use all_reduce, all_gather, reduce_scatter or broadcast");
 }
 

@@ -22,10 +22,10 @@ struct Draft {
   std::string calibration;  // path as given
 };
 
-using Slot =
-    std::variant<std::int64_t*, double*, bool*, std::string*, std::optional<std::int64_t>*,
-                 std::vector<std::int64_t>*, std::vector<double>*, std::vector<CustomBlock>*, Engine*, Precision*, Recompute*,
-                 Schedule*, Attention*, Norm*, Positions*, MeshOrder*, OptimizerKind*, Runtime*>;
+using Slot = std::variant<std::int64_t*, double*, bool*, std::string*, std::optional<std::int64_t>*,
+                          std::vector<std::int64_t>*, std::vector<double>*,
+                          std::vector<CustomBlock>*, Engine*, Precision*, Recompute*, Schedule*,
+                          Attention*, Norm*, Positions*, MeshOrder*, OptimizerKind*, Runtime*>;
 
 enum class Kind : std::uint8_t {
   kInteger,

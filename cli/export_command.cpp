@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/config_input.h"
 #include "planner/import/export.h"
+#include "reports/output.h"
 
 namespace nqd::cli {
 namespace {
@@ -27,6 +28,10 @@ planner::ExportResult convert(const planner::Config& config, const std::string& 
 }
 
 int run(const Options& options) {
+  if (!options.output.empty()) {
+    reports::check_output(options.output, {options.config.path},
+                          "without --output the text goes to standard output");
+  }
   const planner::LoadedConfig loaded = load_or_throw(options.config, true);
   const planner::ExportResult result = convert(loaded.config, options.format);
   for (const planner::InexpressibleKey& key : result.inexpressible) {

@@ -1,6 +1,7 @@
 // `nqd import FILE... --from FORMAT`: another tool's config as nqd's, and what it cannot hold.
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "base/file.h"
 #include "cli/command.h"
 #include "planner/import/import.h"
+#include "reports/output.h"
 
 namespace nqd::cli {
 namespace {
@@ -25,6 +27,8 @@ struct Options {
   std::int64_t world_size = 0;
   bool json = false;
 };
+
+constexpr const char* kWithoutOutput = "without --output the config goes to standard output";
 
 planner::Source read_source(const std::string& path) { return {path, read_file(path)}; }
 
@@ -66,7 +70,12 @@ void print_findings(const planner::ImportResult& result) {
 int run(const Options& options) {
   const planner::ImportRequest request = request_of(options);
   std::optional<AtomicFile> output;
-  if (!options.output.empty()) output.emplace(options.output);
+  if (!options.output.empty()) {
+    std::vector<std::filesystem::path> inputs(options.paths.begin(), options.paths.end());
+    if (!options.model.empty()) inputs.emplace_back(options.model);
+    reports::check_output(options.output, inputs, kWithoutOutput);
+    output.emplace(options.output);
+  }
   const planner::ImportResult result = planner::import_config(request);
   print_findings(result);
   const bool read = result.exit_code != ExitCode::kUsage;

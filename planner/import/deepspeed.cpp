@@ -167,6 +167,7 @@ void import_optimizer(ForeignTable& root) {
   }
   if (optimizer->is_text("type", "SGD")) {
     optimizer->set("type", kKind, std::string(momentum ? "sgd-momentum" : "sgd"));
+    if (momentum) params->read("momentum", "train.optimizer.beta1");
   }
   optimizer->drop_rest({}, "nqd has AdamW and SGD");
   if (!params) return;

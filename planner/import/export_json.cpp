@@ -45,7 +45,7 @@ Json gpt2_json(const ModelSpec& m) {
 }
 
 Json deepseek_json(const ModelSpec& m) {
-  Json json = common(m, "deepseek_v3");
+  Json json = common(m, m.moe.router_bias ? "deepseek_v3" : "deepseek_v2");
   json["q_lora_rank"] = m.mla.q_lora_rank > 0 ? Json(m.mla.q_lora_rank) : Json();
   json["kv_lora_rank"] = m.mla.kv_lora_rank;
   json["qk_nope_head_dim"] = m.mla.qk_nope_head_dim;
@@ -81,7 +81,8 @@ Json model_json(const ModelSpec& m) {
                        m.moe.shared_expert_hidden % m.moe.expert_hidden == 0 && !m.qkv_bias;
     return whole ? deepseek_json(m) : Json();
   }
-  const bool mixtral = !m.qkv_bias && m.moe.shared_expert_hidden == 0 && m.moe.dense_layers == 0;
+  const bool mixtral = !m.qkv_bias && m.moe.shared_expert_hidden == 0 && m.moe.dense_layers == 0 &&
+                       !m.moe.router_bias;
   if (m.mtp_layers > 0 || (experts && !mixtral)) return {};
   return llama_json(m);
 }

@@ -109,6 +109,7 @@ class Writer {
     if (moe.shared_expert_hidden > 0) {
       add("--moe-shared-expert-intermediate-size", moe.shared_expert_hidden);
     }
+    add_if(moe.router_bias, "--moe-router-enable-expert-bias");
     if (moe.capacity_factor > 0) add("--moe-expert-capacity-factor", moe.capacity_factor);
     if (moe.dense_layers > 0 && moe.dense_layers < c_.model.layers) {
       add("--moe-layer-freq", "[0]*" + std::to_string(moe.dense_layers) + "+[1]*" +
@@ -230,6 +231,7 @@ class Writer {
     const OptimizerSpec& o = c_.train.optimizer;
     add("--optimizer", std::string(o.kind == OptimizerKind::kAdamW ? "adam" : "sgd"));
     if (o.kind == OptimizerKind::kSgd) add("--sgd-momentum", std::int64_t{0});
+    if (o.kind == OptimizerKind::kSgdMomentum) add("--sgd-momentum", o.beta1);
     add_if(o.offload, "--optimizer-cpu-offload");
     add("--lr", o.learning_rate);
     add("--min-lr", o.min_learning_rate);

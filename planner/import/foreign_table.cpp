@@ -9,10 +9,10 @@
 namespace nqd::planner {
 namespace {
 
-constexpr std::size_t kShownBytes = 80;
+constexpr std::size_t kEnoughBytes = 80;
 
 void append(const YamlNode& node, std::string& text) {
-  if (text.size() > kShownBytes) return;
+  if (text.size() > kEnoughBytes) return;
   switch (node.kind) {
     case YamlNode::Kind::kNull:
       text += "null";
@@ -60,7 +60,15 @@ bool is_bare(const YamlEntry& entry) {
 std::string written(const YamlNode& node) {
   std::string text;
   append(node, text);
-  return printable(text, kShownBytes);
+  return one_line(text);
+}
+
+std::string one_line(std::string_view text, std::size_t limit) {
+  const bool cut = text.size() > limit;
+  std::size_t end = cut ? limit : text.size();
+  // Bytes 10xxxxxx continue a character.
+  while (cut && end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return printable(text.substr(0, end), 2 * limit) + (cut ? "..." : "");
 }
 
 ForeignTable::ForeignTable(const Source& source, const YamlNode& map, std::string prefix,
@@ -92,7 +100,8 @@ std::optional<Value> ForeignTable::value(std::string_view key, Field field) {
   std::optional<Value> value = read_value(field, found->value, *source_, problem);
   if (!value) {
     // Its hints are edits of a YAML file.
-    problem.hint.clear();
+    const bool variable = found->value.text.find('$') != std::string::npos;
+    problem.hint = variable ? "the script does not set it: give it with --define NAME=VALUE" : "";
     draft_->report(std::move(problem));
   }
   return value;

@@ -2,6 +2,7 @@
 // passed over in silence.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -74,5 +75,7 @@ class ForeignTable {
 
 // The value as it was written, on one line: lists and mappings in brackets, cut to 80 bytes.
 std::string written(const YamlNode& node);
+// `printable`, never cut inside a character.
+std::string one_line(std::string_view text, std::size_t limit = 80);
 
 }  // namespace nqd::planner

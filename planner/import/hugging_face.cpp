@@ -111,6 +111,11 @@ void deepseek_shape(ForeignTable& t) {
   if (t.is_text("moe_layer_freq", "1")) t.take("moe_layer_freq");
 }
 
+void deepseek_v3_shape(ForeignTable& t) {
+  deepseek_shape(t);
+  t.derive("model_type", "model.moe.router_bias", true, "of this architecture");
+}
+
 void neox_shape(ForeignTable& t) {
   common_shape(t);
   t.read("intermediate_size", "model.ffn_hidden");
@@ -159,7 +164,7 @@ constexpr Architecture kArchitectures[] = {
     {"qwen2", "llama", true, false, true, true, "rotary", false, llama_shape},
     {"mixtral", "moe", true, false, false, true, "rotary", false, mixtral_shape},
     {"deepseek_v2", "moe", true, false, false, true, "rotary", false, deepseek_shape},
-    {"deepseek_v3", "moe", true, false, false, true, "rotary", false, deepseek_shape},
+    {"deepseek_v3", "moe", true, false, false, true, "rotary", false, deepseek_v3_shape},
     {"gpt_neox", "gpt", false, true, true, false, "rotary", false, neox_shape},
     {"opt", "gpt", false, true, true, false, "learned", true, opt_shape},
     {"vit", "vit", false, true, true, false, "learned", false, vit_shape},

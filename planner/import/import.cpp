@@ -78,7 +78,7 @@ int depth_of(std::string_view path) {
 // The config as text, and the path that each of its lines holds.
 class YamlWriter {
  public:
-  void comment(const std::string& text) { line("# " + text, ""); }
+  void comment(const std::string& text) { line("# " + one_line(text, 400), ""); }
 
   void value(const ImportedValue& value) {
     const Field& field = *find_field(value.path);
@@ -88,7 +88,7 @@ class YamlWriter {
     const auto depth = static_cast<std::size_t>(depth_of(value.path));
     std::string text(depth * 2, ' ');
     text += std::string(leaf_of(value.path)) + ": " + value_text(field, draft_);
-    line(text + "  # " + printable(value.comment, 120), value.path);
+    line(text + "  # " + one_line(value.comment, 120), value.path);
   }
 
   std::string take() { return std::move(text_); }
@@ -217,7 +217,7 @@ class Importer {
     }
     for (const UnrepresentedKey& key : result.unrepresented) {
       const std::string value = key.value.empty() ? "" : " " + key.value;
-      writer_.comment("  " + printable(key.key, 80) + value + " (" + label(key.where) +
+      writer_.comment("  " + one_line(key.key) + value + " (" + label(key.where) +
                       "): " + key.reason);
     }
     for (const ImportedValue& value : result.values) writer_.value(value);

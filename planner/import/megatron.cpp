@@ -58,8 +58,8 @@ void import_engine(ForeignTable& a) {
     a.set("--use-torch-fsdp2", "parallel.engine", std::string("zero3"));
     a.set("--use-torch-fsdp2", "train.runtime", std::string("fsdp2"));
   }
-  const bool fsdp = megatron_flag(a, "--use-megatron-fsdp") | megatron_flag(a, "--use-custom-fsdp");
-  if (!fsdp) return;
+  const bool fsdp = megatron_flag(a, "--use-megatron-fsdp");
+  if (!megatron_flag(a, "--use-custom-fsdp") && !fsdp) return;
   constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kStrategies = {
       {{"no_shard", "ddp"},
        {"optim", "zero1"},

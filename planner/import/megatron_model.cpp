@@ -204,6 +204,9 @@ void import_experts(ForeignTable& a) {
                 "the default of --moe-ffn-hidden-size: --ffn-hidden-size");
   }
   a.read("--moe-shared-expert-intermediate-size", "model.moe.shared_expert_hidden");
+  if (megatron_flag(a, "--moe-router-enable-expert-bias")) {
+    a.set("--moe-router-enable-expert-bias", "model.moe.router_bias", true);
+  }
   a.read("--moe-expert-capacity-factor", "model.moe.capacity_factor");
   import_expert_layers(a);
 }

@@ -180,9 +180,11 @@ void import_optimizer(ForeignTable& a) {
     }
   };
   set_default(draft, "train.optimizer.kind", std::string("adamw"), "the default of --optimizer");
+  double momentum = 0;
   if (a.is_text("--optimizer", "sgd")) {
-    const bool momentum = a.number("--sgd-momentum", {0, 1}).value_or(0.9) > 0;
-    a.set("--optimizer", "train.optimizer.kind", std::string(momentum ? "sgd-momentum" : "sgd"));
+    momentum = a.number("--sgd-momentum", {0, 1}).value_or(0.9);
+    a.set("--optimizer", "train.optimizer.kind",
+          std::string(momentum > 0 ? "sgd-momentum" : "sgd"));
   } else if (a.is_text("--optimizer", "adam")) {
     a.set("--optimizer", "train.optimizer.kind", std::string("adamw"));
   }
@@ -197,6 +199,9 @@ void import_optimizer(ForeignTable& a) {
   if (a.read("--lr", "train.optimizer.learning_rate")) read("--min-lr", "min_learning_rate", 0);
   read("--weight-decay", "weight_decay", 0.01);
   read("--adam-beta1", "beta1", 0.9);
+  if (momentum > 0 && momentum < 1) {
+    draft.set("train.optimizer.beta1", momentum, a.origin("--sgd-momentum"));
+  }
   read("--adam-beta2", "beta2", 0.999);
   read("--adam-eps", "epsilon", 1e-8);
   read("--clip-grad", "grad_clip", 1.0);

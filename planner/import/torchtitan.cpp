@@ -292,10 +292,11 @@ void import_torchtitan(const Source& source, std::int64_t ranks, ImportDraft& dr
       {"validation", "evaluation has no part in a plan"},
       {"compile", "kernels follow from train.runtime and the stack"},
       {"lr_scheduler", "nqd warms up linearly and decays as a cosine"}};
-  for (auto& [name, table] : job.sections()) {
-    const auto found = std::find_if(std::begin(kReasons), std::end(kReasons),
-                                    [&](const auto& reason) { return reason.first == name; });
-    table.drop_rest({}, found == std::end(kReasons) ? kNoPlace : found->second);
+  for (auto& section : job.sections()) {
+    const auto found =
+        std::find_if(std::begin(kReasons), std::end(kReasons),
+                     [&](const auto& reason) { return reason.first == section.first; });
+    section.second.drop_rest({}, found == std::end(kReasons) ? kNoPlace : found->second);
   }
   job.root().drop_rest({}, kNoPlace);
 }

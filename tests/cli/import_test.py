@@ -63,7 +63,7 @@ class ImportTest(unittest.TestCase):
         self.assertIn("engine: zero3", document["yaml"])
         listed = {item["key"]: item for item in document["unrepresented"]}
         self.assertEqual("auto", listed["train_batch_size"]["value"])
-        self.assertEqual(13, listed["gradient_accumulation_steps"]["line"])
+        self.assertEqual(12, listed["gradient_accumulation_steps"]["line"])
         self.assertTrue(listed["train_batch_size"]["reason"])
 
     def test_malformed_input_ends_2_and_writes_nothing(self):
@@ -98,7 +98,7 @@ class ImportTest(unittest.TestCase):
         config = self.write("d.yaml", "model: {preset: gpt2-124m}\ntrain: {ema: true}\n")
         code, out, err = nqd("export", config, "--to", "megatron")
         self.assertEqual(0, code, err)
-        self.assertIn("d.yaml:2:13: warning[NQD2320]: not expressed: train.ema: true", err)
+        self.assertIn("d.yaml:2:14: warning[NQD2320]: not expressed: train.ema: true", err)
         self.assertIn("--num-layers 12", out)
 
 

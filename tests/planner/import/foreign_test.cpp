@@ -15,12 +15,37 @@ double parameters(const std::string& name) {
   return model_shape(c.model, c.train).parameters;
 }
 
-// The counts that the weights on the Hugging Face hub sum to; DeepSeek-V3's without its
-// multi-token prediction module is 671,026,419,200 (its report says 671 B).
+double parameters_of(const std::string& config) {
+  const Config c = imported(request(ForeignFormat::kHuggingFace, config));
+  return model_shape(c.model, c.train).parameters;
+}
+
+// What the tensors of the checkpoints on the Hugging Face hub sum to.
 TEST_CASE("a config.json gives the published parameter count") {
   CHECK(parameters("gpt2.json") == 124439808);
   CHECK(parameters("llama3_8b.json") == 8030261248);
   CHECK(parameters("mixtral_8x7b.json") == 46702792704);
+  Config v3 = imported(fixture_request(ForeignFormat::kHuggingFace, "deepseek_v3.json"));
+  v3.model.mtp_layers = 0;  // the published count leaves the prediction module out
+  CHECK(model_shape(v3.model, v3.train).parameters == 671026419200);
+  // Qwen2.5-7B
+  CHECK(parameters_of(R"({"model_type": "qwen2", "num_hidden_layers": 28, "hidden_size": 3584,
+    "num_attention_heads": 28, "num_key_value_heads": 4, "intermediate_size": 18944,
+    "vocab_size": 152064, "max_position_embeddings": 32768})") == 7615616512);
+  // Mistral-7B-v0.1
+  CHECK(parameters_of(R"({"model_type": "mistral", "num_hidden_layers": 32, "hidden_size": 4096,
+    "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336,
+    "vocab_size": 32000, "max_position_embeddings": 32768})") == 7241732096);
+  // Pythia-160M
+  CHECK(parameters_of(R"({"model_type": "gpt_neox", "num_hidden_layers": 12, "hidden_size": 768,
+    "num_attention_heads": 12, "intermediate_size": 3072, "vocab_size": 50304,
+    "max_position_embeddings": 2048})") == 162322944);
+  // ViT-B/16 with 1000 classes
+  CHECK(parameters_of(R"({"model_type": "vit", "num_labels": 1000})") == 86567656);
+  // OPT-125M: 125,239,296, of which two rows of 768 positions are not counted
+  CHECK(parameters_of(R"({"model_type": "opt", "num_hidden_layers": 12, "hidden_size": 768,
+    "num_attention_heads": 12, "ffn_dim": 3072, "vocab_size": 50272,
+    "max_position_embeddings": 2048})") == 125239296 - 2 * 768);
 }
 
 TEST_CASE("every model_type has a shape") {
@@ -152,6 +177,14 @@ TEST_CASE("syntax errors have a place; deep and large texts are refused") {
   const ImportResult toml = import_text(ForeignFormat::kTorchTitan, "[a]\nb = \n");
   REQUIRE(finding(toml, "NQD2303") != nullptr);
   CHECK(finding(toml, "NQD2303")->where.line == 2);
+  // Inputs that toml++ itself does not expect.
+  for (const std::string key : {"b.*", "b.", "b.é", "é", "b é", "\xEF\xBB\xBB"}) {
+    INFO(key);
+    CHECK(finding(import_text(ForeignFormat::kTorchTitan, "[a]\n" + key + " = 1\n"), "NQD2303") !=
+          nullptr);
+    CHECK(finding(import_text(ForeignFormat::kTorchTitan, "[" + key + "]\n"), "NQD2303") !=
+          nullptr);
+  }
   const ImportResult twice = import_text(ForeignFormat::kTorchTitan, "[a]\nb = 1\nb = 2\n");
   CHECK(finding(twice, "NQD2303") != nullptr);
 

@@ -76,6 +76,7 @@ class Generator {
     line("    experts_per_token", 2);
     line("    expert_hidden", 64 * tp);
     if (coin()) line("    shared_expert_hidden", 64 * tp);
+    flag("    router_bias", coin());
   }
 
   void train(std::int64_t dp, std::int64_t pp) {

@@ -69,7 +69,7 @@ void write_empty(JsonWriter& json, const TableReport& report) {
   json.field("file", report.file);
   json.field("rows", 0);
   json.field("skipped", report.skipped.size());
-  json.key("quantity").null();
+  json.field("quantity", name(Quantity::kStepTime));
   for (const char* figure : {"mean_abs_error_pct", "max_abs_error_pct", "null_mean_abs_error_pct",
                              "null_max_abs_error_pct", "kendall_tau"}) {
     json.key(figure).null();

@@ -1,7 +1,8 @@
 #include "planner/import/published/layout.h"
 
 #include <algorithm>
-#include <charconv>
+
+#include "planner/fabric.h"
 
 namespace nqd::planner::published {
 namespace {
@@ -64,6 +65,9 @@ std::int64_t global_batch(Fields& row, const Config& config) {
   for (const std::string_view key : {"num_microbatches", "grad_accum"}) {
     if (const auto micro_batches = row.count(key)) return batch_of(*micro_batches, micro_batch, dp);
   }
+  for (const std::string_view key : {"batch_per_dp", "bs_per_dp", "batch_size_per_dp"}) {
+    if (const auto share = row.count(key)) return batch_of(*share, 1, dp);
+  }
   row.assumed.emplace_back("as many micro-batches as stages");
   return batch_of(config.parallel.pp, micro_batch, dp);
 }
@@ -106,24 +110,27 @@ std::vector<std::int64_t> uneven_split(std::int64_t layers, std::int64_t stages,
   return split;
 }
 
-std::int64_t virtual_stages(Fields& row, const Config& config, bool shorter_ends) {
+std::int64_t virtual_stages(Fields& row, const Platform& platform, const Config& config,
+                            bool shorter_ends) {
   const std::string given = row.lower("vpp");
   const std::int64_t pp = config.parallel.pp;
   const std::int64_t layers = config.model.layers + (shorter_ends ? 2 : 0);
   if (contains(given, "one layer per chunk")) return std::max<std::int64_t>(1, layers / pp);
   if (const auto chunks = row.count("vpp")) return pp > 1 ? *chunks : 1;
-  // Megatron-LM overlaps pipeline messages with compute only when stages are interleaved.
-  if (pp > 1 && contains(row.lower("note"), "pp overlap") && layers % pp == 0) {
+  // Megatron-LM of 2024 overlaps pipeline messages with compute, which it does only when stages are
+  // interleaved; its reports do not print by how much.
+  const bool ends_count = (config.model.layers + 2) % pp == 0;
+  if (pp > 1 && platform.stack == "megatron-core-2024" && (layers % pp == 0 || ends_count)) {
     row.assumed.emplace_back("one layer a virtual stage");
-    return layers / pp;
+    return (layers % pp == 0 ? layers : config.model.layers + 2) / pp;
   }
   return 1;
 }
 
-void read_stages(Fields& row, Config& config, std::string& problem) {
+void read_stages(Fields& row, const Platform& platform, Config& config, std::string& problem) {
   ParallelSpec& parallel = config.parallel;
   const bool shorter_ends = contains(row.lower("first_last_stage"), "one layer fewer");
-  parallel.vpp = virtual_stages(row, config, shorter_ends);
+  parallel.vpp = virtual_stages(row, platform, config, shorter_ends);
   const std::int64_t stages = parallel.pp * parallel.vpp;
   if (stages > config.model.layers + 2) {
     problem = text(stages) + " stages for " + text(config.model.layers) + " layers";
@@ -146,7 +153,15 @@ void read_stages(Fields& row, Config& config, std::string& problem) {
 
 Engine engine_of(const Fields& row, const Platform& platform) {
   const std::string zero = row.lower("zero");
-  if (contains(zero, "fsdp") || row.count("fsdp")) return Engine::kZero3;
+  if (zero.starts_with("none") || contains(zero, "ddp")) return Engine::kDdp;
+  if (contains(zero, "hsdp")) return Engine::kHsdp;
+  if (contains(zero, "fsdp") && row.count_or("pp", 1) > 1) {
+    // With a pipeline, FSDP keeps weights gathered from one micro-batch to the next (torchtitan;
+    // Llama Team 2024, section 3.3.2). Among Megatron's engines that is the distributed optimizer.
+    return platform.traits->runtime == Runtime::kFsdp2 ? Engine::kZero2 : Engine::kZero1;
+  }
+  if (contains(zero, "fsdp")) return Engine::kZero3;
+  if (row.count("fsdp")) return Engine::kZero3;
   if (contains(zero, "3")) return Engine::kZero3;
   if (contains(zero, "2")) return Engine::kZero2;
   if (contains(zero, "1")) return Engine::kZero1;
@@ -164,6 +179,9 @@ bool overlaps_tensor(const Fields& row) {
 void read_engine(const Fields& row, const Platform& platform, Config& config) {
   ParallelSpec& parallel = config.parallel;
   parallel.engine = engine_of(row, platform);
+  if (parallel.engine == Engine::kHsdp) {
+    parallel.hsdp_shard = default_hsdp_shard(config.cluster, parallel);
+  }
   const std::int64_t shard = row.count_or("fsdp", 0);
   if (shard > 1 && shard < parallel.dp && parallel.dp % shard == 0) {
     parallel.engine = Engine::kHsdp;
@@ -191,10 +209,13 @@ void read_recompute(const Fields& row, const Platform& platform, Config& config,
 void read_numerics(const Fields& row, const Platform& platform, Config& config) {
   TrainSpec& train = config.train;
   train.runtime = platform.traits->runtime;
-  train.attention = platform.traits->attention;
-  train.dropout = platform.traits->dropout;
-  train.gradient_precision = platform.traits->gradients;
   const std::string note = row.lower("note");
+  const bool flash = contains(note, "flash") || contains(row.lower("attention"), "flash") ||
+                     row.flag("flash_attention").value_or(false);
+  train.attention = flash ? Attention::kFlash : platform.traits->attention;
+  train.dropout = platform.traits->dropout || contains(note, "dropout");
+  if (const auto rate = row.number("dropout")) train.dropout = *rate > 0;
+  train.gradient_precision = platform.traits->gradients;
   train.fused_kernels = torchtitan(platform) && !note.empty() ? contains(note, "compile")
                                                               : platform.traits->fused_kernels;
   // Its compiler takes the loss in since 2025.
@@ -268,7 +289,7 @@ void read_layout(Fields& row, const Platform& platform, Config& config, std::str
   if (problem.empty()) read_axes(row, config, problem);
   if (problem.empty() && !plannable(config)) problem = kTooLarge;
   if (problem.empty()) read_batch(row, platform, config, problem);
-  if (problem.empty()) read_stages(row, config, problem);
+  if (problem.empty()) read_stages(row, platform, config, problem);
   if (problem.empty()) read_recompute(row, platform, config, problem);
   if (!problem.empty()) return;
   read_engine(row, platform, config);

@@ -82,7 +82,7 @@ std::optional<Measurement> step_time(Fields& row, const Platform& platform, cons
   return std::nullopt;
 }
 
-std::optional<Measurement> peak_memory(const Fields& row) {
+std::optional<PeakMemory> peak_memory(const Fields& row) {
   struct Unit {
     std::string_view suffix;
     double bytes;
@@ -93,27 +93,31 @@ std::optional<Measurement> peak_memory(const Fields& row) {
   // measurement.
   for (const auto& [key, value] : row.all()) {
     const std::string_view path = key;
-    const bool measured = contains(path, "peak") || contains(path, "max_mem") ||
-                          contains(path, "allocated") || contains(path, "reserved");
+    const bool measured = contains(path, "measured") || contains(path, "peak") ||
+                          contains(path, "max_mem") || contains(path, "allocated") ||
+                          contains(path, "reserved");
     const bool predicted = contains(path, "estim") || contains(path, "predict") ||
                            contains(path, "theor") || contains(path, "calc") ||
                            contains(path, "error") || contains(path, "raw.");
     if (!measured || predicted) continue;
     for (const Unit& unit : kUnits) {
-      if (!path.ends_with(unit.suffix)) continue;
-      if (const auto amount = row.positive(path)) return Measurement{*amount * unit.bytes, ""};
+      const std::size_t at = path.find(unit.suffix);
+      const std::size_t end = at + unit.suffix.size();
+      if (at == std::string_view::npos || (end < path.size() && path[end] != '_')) continue;
+      if (const auto amount = row.positive(path))
+        return PeakMemory{{*amount * unit.bytes, ""}, key};
     }
   }
   return std::nullopt;
 }
 
-MemoryKind memory_kind(const Fields& row, const Platform& platform,
+MemoryKind memory_kind(const Fields& row, const std::string& field, const Platform& platform,
                        const std::string& description) {
-  std::string account = row.lower("note") + ' ' + lower_case(description);
-  for (const auto& [key, value] : row.all()) account += ' ' + key;
-  if (contains(account, "nvidia-smi")) return MemoryKind::kDevice;
-  if (contains(account, "reserved")) return MemoryKind::kReserved;
-  if (contains(account, "allocated")) return MemoryKind::kAllocated;
+  for (const std::string& account : {field, row.lower("note"), lower_case(description)}) {
+    if (contains(account, "nvidia-smi")) return MemoryKind::kDevice;
+    if (contains(account, "reserved")) return MemoryKind::kReserved;
+    if (contains(account, "allocated")) return MemoryKind::kAllocated;
+  }
   return platform.stack == "torchtitan-2024" ? MemoryKind::kReserved : MemoryKind::kAllocated;
 }
 

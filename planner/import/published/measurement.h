@@ -19,9 +19,14 @@ struct Measurement {
 // `model` is that of the row before its vocabulary was padded: FLOPs are those its authors counted.
 std::optional<Measurement> step_time(Fields& row, const Platform& platform, const ModelSpec& model,
                                      const Config& config);
-std::optional<Measurement> peak_memory(const Fields& row);
-// torchtitan prints what is reserved; others what is allocated, unless the row or the file's
-// description says otherwise.
-MemoryKind memory_kind(const Fields& row, const Platform& platform, const std::string& description);
+struct PeakMemory {
+  Measurement measurement;
+  std::string field;
+};
+std::optional<PeakMemory> peak_memory(const Fields& row);
+// torchtitan prints what is reserved; others what is allocated, unless the field, the row's note or
+// the file's description says otherwise.
+MemoryKind memory_kind(const Fields& row, const std::string& field, const Platform& platform,
+                       const std::string& description);
 
 }  // namespace nqd::planner::published

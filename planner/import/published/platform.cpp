@@ -27,6 +27,11 @@ constexpr std::array kGpus = {
     GpuRule{"a100", "80gb", "a100-sxm-80"},
     GpuRule{"a100", "40gb", "a100-sxm-40"},
     GpuRule{"a100", "", "a100-sxm-80"},
+    // Sold where exports are limited: the same part with narrower links.
+    GpuRule{"a800", "", "a100-sxm-80"},
+    GpuRule{"h800", "", "h100-sxm"},
+    GpuRule{"ampere", "", "a100-sxm-80"},
+    GpuRule{"hopper", "", "h100-sxm"},
     GpuRule{"v100", "", "v100-sxm2-32"},
     GpuRule{"mi250", "", "mi250x"},
     GpuRule{"mi300", "", "mi300x"},
@@ -120,6 +125,8 @@ constexpr std::array kStacks = {
     StackRule{"", "v100", 0, "megatron-2021"},
     StackRule{"", "a100", 3, "deepspeed-zero3-2021"},
     StackRule{"megascale", "", 0, "megatron-core-2024"},
+    // A gated MLP is of the Llama kind, which came in 2023.
+    StackRule{"gated", "a100", 0, "megatron-core-2024"},
     StackRule{"", "a100", 0, "megatron-2022"},
     StackRule{"", "h", 0, "megatron-core-2024"},
     StackRule{"", "mi", 0, "megatron-core-2024"},
@@ -140,6 +147,7 @@ std::string software_of(const Fields& row, const std::string& description) {
     software = row.lower("container") + ' ' + row.lower("source") + ' ' + row.lower("section") +
                ' ' + lower_case(description);
   }
+  if (row.flag("arch.gated_mlp").value_or(false)) software += " gated";
   return software;
 }
 

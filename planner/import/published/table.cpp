@@ -212,7 +212,12 @@ class TableReader {
   }
 
   void read_step(Fields& row, PublishedRow result) {
-    const std::optional<Measurement> memory = published::peak_memory(row);
+    const std::optional<published::PeakMemory> memory = published::peak_memory(row);
+    if (memory && !row.has("gpu")) {
+      // What a model and its layout hold does not depend on the device.
+      row.set("gpu", std::string("A100-80GB SXM"));
+      row.assumed.emplace_back("A100-80GB SXM");
+    }
     Platform platform = published::platform_of(row, table_.description);
     std::string problem = platform.problem;
     const ModelSpec model = problem.empty() ? published::model_of(row, problem) : ModelSpec{};
@@ -239,9 +244,10 @@ class TableReader {
     }
     result.config = std::make_shared<const Config>(std::move(config));
     result.assumed = row.assumed;
-    result.memory_kind = published::memory_kind(row, platform, table_.description);
     if (time) add(result, Quantity::kStepTime, *time);
-    if (memory) add(result, Quantity::kPeakMemory, *memory);
+    if (!memory) return;
+    result.memory_kind = published::memory_kind(row, memory->field, platform, table_.description);
+    add(result, Quantity::kPeakMemory, memory->measurement);
   }
 
   void add(PublishedRow row, Quantity quantity, const Measurement& measurement) {

@@ -154,6 +154,10 @@ TEST_CASE("torchtitan: local batches over the pipeline, versions by date and not
   const Config& pipeline = config_of("tt_t6_1");
   CHECK(mesh(pipeline) == "dp4 tp8 pp8 cp2 ep1 vpp1 mbs1 m8");
   CHECK(pipeline.train.recompute == Recompute::kFull);
+  CHECK(pipeline.parallel.engine == Engine::kZero2);
+  CHECK(pipeline.parallel.async_tensor);
+  CHECK(config_of("tt_h200_4").train.fused_loss);
+  CHECK(row("tt_t1_0", Quantity::kPeakMemory).memory_kind == MemoryKind::kReserved);
   CHECK(pipeline.cluster.gpu == "h100-hbm2e-96");
   CHECK(pipeline.cluster.inter_node.bandwidth_bytes_per_s == 50e9);
   CHECK(row("tt_t1_0", Quantity::kPeakMemory).measured == 82.4 * 1024 * 1024 * 1024);
@@ -169,6 +173,7 @@ TEST_CASE("NeMo, Megatron-LM and MT-NLG rows: what is not printed is listed as a
   const Config& long_context = config_of("nemo_long_h100_256k");
   CHECK(mesh(long_context) == "dp8 tp4 pp1 cp8 ep1 vpp1 mbs1 m2");
   CHECK(row("nemo2407_LLAMA2-7B_8").measured == doctest::Approx(128.0 * 4096 / (16934 * 8)));
+  CHECK_FALSE(row("mtnlg_2800").not_fitted.empty());
   CHECK(mesh(config_of("mtnlg_2800")) == "dp10 tp8 pp35 cp1 ep1 vpp1 mbs1 m192");
 }
 

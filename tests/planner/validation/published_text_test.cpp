@@ -115,6 +115,32 @@ TEST_CASE("a row with time and memory makes two; what another tool predicted is 
   CHECK(table.rows[1].measured == 2048.0 * 1024 * 1024);
 }
 
+TEST_CASE("a peak memory needs no device, and counts what its field says") {
+  const std::string bare = R"({"tp": 2, "dp": 4, "mbs": 2, "seq": 1024,
+      "arch": {"layers": 24, "hidden": 1024, "heads": 16, "vocab": 50304}, )";
+  const PublishedRow reserved = read_one(bare + "\"peak_reserved_gb\": 3}");
+  CHECK(reserved.memory_kind == MemoryKind::kReserved);
+  CHECK(reserved.measured == 3e9);
+  CHECK(reserved.assumed.front() == "A100-80GB SXM");
+  CHECK(read_one(bare + "\"measured_gib\": 3}").memory_kind == MemoryKind::kAllocated);
+}
+
+TEST_CASE("what a row leaves out is usual for its framework and date") {
+  const auto config_of = [](const std::string& members) {
+    const PublishedRow row = read_one(row_with(members));
+    REQUIRE(row.skip_reason == "");
+    return *row.config;
+  };
+  CHECK(config_of("").stack.preset == "megatron-2022");
+  CHECK(config_of("\"zero\": 3,").stack.preset == "deepspeed-zero3-2021");
+  // With a pipeline FSDP does not gather again for every micro-batch.
+  CHECK(config_of("\"source\": \"torchtitan\", \"zero\": \"FSDP2\",").parallel.engine ==
+        Engine::kZero2);
+  const Config flash = config_of("\"note\": \"flash attention, dropout 0.1\",");
+  CHECK(flash.train.attention == Attention::kFlash);
+  CHECK(flash.train.dropout);
+}
+
 TEST_CASE("step times that are not printed are derived, and say how") {
   const auto derived = [](const std::string& measurement) {
     return read_one(

@@ -117,6 +117,42 @@ std::string notes(std::span<const TableReport> reports, const std::string& bulle
   return text;
 }
 
+// Mean and largest error of the step times of one device, precision and kind of model.
+struct Part {
+  std::vector<double> errors;
+  std::vector<double> null_errors;
+};
+std::string part_of(const PublishedRow& row) {
+  const Config& config = *row.config;
+  return config.cluster.gpu + " | " + std::string(name(config.train.precision)) + " | " +
+         (config.model.moe.experts > 0 ? "experts" : "dense");
+}
+
+std::string render_parts_markdown(std::span<const TableReport> reports) {
+  std::string text =
+      "| table | device | precision | model | rows | mean % | max % | null mean |\n"
+      "|---|---|---|---|---:|---:|---:|---:|\n";
+  for (const TableReport& report : reports) {
+    for (const TableScore& score : report.scores) {
+      if (score.quantity != Quantity::kStepTime) continue;
+      std::map<std::string, Part> parts;
+      for (const JudgedRow& judged : score.rows) {
+        Part& part = parts[part_of(*judged.row)];
+        part.errors.push_back(judged.error);
+        part.null_errors.push_back(judged.null_error);
+      }
+      if (parts.size() < 2) continue;
+      for (const auto& [label, part] : parts) {
+        const ErrorSummary errors = summarise(part.errors);
+        text += "| " + report.file + " | " + label + " | " + std::to_string(part.errors.size()) +
+                " | " + percent_of(errors.mean_abs) + " | " + percent_of(errors.max_abs) + " | " +
+                percent_of(summarise(part.null_errors).mean_abs) + " |\n";
+      }
+    }
+  }
+  return text;
+}
+
 std::string amount(Quantity quantity, double value) {
   return quantity == Quantity::kPeakMemory ? format_bytes_binary(value) : format_seconds(value);
 }
@@ -155,7 +191,9 @@ std::string render_scores_markdown(std::span<const TableReport> reports,
     for (int column = 2; column < kColumns; ++column) text += "---:|";
     text += '\n';
   }
-  return text + '\n' + notes(reports, "- ");
+  return text + '\n' + notes(reports, "- ") +
+         "\nStep times by device, precision and kind of model:\n\n" +
+         render_parts_markdown(reports);
 }
 
 std::string render_rows(std::span<const TableReport> reports) {

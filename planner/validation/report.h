@@ -14,7 +14,8 @@ namespace nqd::planner {
 std::string render_scores(std::span<const TableReport> reports, std::span<const LeftOut> left_out);
 // Every row: predicted, measured, error.
 std::string render_rows(std::span<const TableReport> reports);
-// The table of docs/accuracy.md.
+// The tables of docs/accuracy.md: by table, and step times by device, precision and kind of model
+// where a table has several.
 std::string render_scores_markdown(std::span<const TableReport> reports,
                                    std::span<const LeftOut> left_out);
 // Fitted constants as the lines of preset files, with the values before as comments.

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
+#include "base/log.h"
 #include "cli/command.h"
 #include "planner/import/published/published.h"
 #include "planner/import/published/shipped.h"
@@ -28,9 +30,17 @@ struct Options {
 
 using Tables = std::vector<planner::PublishedTable>;
 
-Tables read_tables(const std::vector<std::string>& paths) {
+Tables read_tables(const std::vector<std::string>& paths, int& exit_code) {
   Tables tables;
-  for (const std::string& path : paths) tables.push_back(planner::read_published(path));
+  for (const std::string& path : paths) {
+    // One file that is no table does not hide what the others say.
+    try {
+      tables.push_back(planner::read_published(path));
+    } catch (const Error& error) {
+      log::error("[" + error.code() + "]: " + error.what() + "\n  hint: " + error.hint());
+      exit_code = static_cast<int>(error.exit_code());
+    }
+  }
   if (!paths.empty()) return tables;
   for (const planner::ShippedFile& file : planner::shipped_tables()) {
     tables.push_back(planner::read_published_text(std::string(file.text), std::string(file.name)));
@@ -62,13 +72,7 @@ void print_left_out(const Options& options, const Tables& tables) {
   }
 }
 
-void run(const Options& options) {
-  const Tables tables = read_tables(options.paths);
-  if (options.fits) {
-    std::cout << planner::render_constants(planner::fit(pointers(tables), options.fit));
-    return;
-  }
-  if (options.leave_one_out) return print_left_out(options, tables);
+void print_scores(const Options& options, const Tables& tables) {
   std::vector<planner::TableReport> reports;
   for (const planner::PublishedTable& table : tables) reports.push_back(planner::judge(table));
   const std::vector<planner::LeftOut> left_out = left_out_of(options, tables);
@@ -80,6 +84,20 @@ void run(const Options& options) {
     if (options.rows) std::cout << planner::render_rows(reports) << '\n';
     std::cout << planner::render_scores(reports, left_out);
   }
+}
+
+int run(const Options& options) {
+  int exit_code = 0;
+  const Tables tables = read_tables(options.paths, exit_code);
+  if (tables.empty()) return exit_code;
+  if (options.fits) {
+    std::cout << planner::render_constants(planner::fit(pointers(tables), options.fit));
+  } else if (options.leave_one_out) {
+    print_left_out(options, tables);
+  } else {
+    print_scores(options, tables);
+  }
+  return exit_code;
 }
 
 }  // namespace
@@ -114,10 +132,7 @@ void add_validate_model_command(CLI::App& app, Context& context) {
       "Errors are shares of the measurement. The null model scales FLOPs (bytes of state, bytes on "
       "the wire) by one constant a table. Exit status: 0 whatever the errors are, 2 a table cannot "
       "be read.");
-  command->callback([options, &context] {
-    run(*options);
-    context.exit_code = 0;
-  });
+  command->callback([options, &context] { context.exit_code = run(*options); });
 }
 
 }  // namespace nqd::cli

@@ -58,7 +58,7 @@ struct TimePlan {
   // How far the step time of such a run was from its prediction, mean over the published
   // measurements of this device and software, or the calibration's largest residual; 0 = unknown.
   double error_bar_fraction = 0;
-  std::string error_bar_source;  // "23 published runs on h100-sxm with megatron-core-2024"
+  std::string error_bar_source;  // "46 published 16-bit runs of dense models on h100-sxm"
 };
 
 // What the run asks of its surroundings. 0 = not known or not asked for.

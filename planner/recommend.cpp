@@ -54,7 +54,7 @@ Config with_mesh(Config config, std::int64_t dp, std::int64_t tp, std::int64_t p
   return config;
 }
 
-// "4" of "4Φ"; nothing for 0.
+// "4Φ/64" of 4 bytes over 64 ranks; nothing for 0.
 std::string term(double bytes, std::int64_t ranks) {
   if (bytes == 0) return {};
   return number(bytes) + "Φ" + (ranks > 1 ? "/" + std::to_string(ranks) : "");
@@ -89,7 +89,6 @@ std::vector<Rung> split_rungs(const Config& config) {
   const Config split = recomputing(with_mesh(config, devices / node, node, 1));
   if (split.parallel.dp > 1) {
     rungs.push_back({tp + " + zero1 across", with_engine(split, Engine::kZero1)});
-    rungs.push_back({tp + " + zero3 across", with_engine(split, Engine::kZero3)});
   } else {
     rungs.push_back({tp + " with recompute: full", with_engine(split, Engine::kDdp)});
   }
@@ -98,6 +97,9 @@ std::vector<Rung> split_rungs(const Config& config) {
     const Config piped = recomputing(with_mesh(config, devices / (node * pp), node, pp));
     rungs.push_back(
         {tp + " + pp " + std::to_string(pp) + " + zero1", with_engine(piped, Engine::kZero1)});
+  }
+  if (split.parallel.dp > 1) {
+    rungs.push_back({tp + " + zero3 across", with_engine(split, Engine::kZero3)});
   }
   return rungs;
 }
@@ -283,9 +285,11 @@ std::string state_formula(const Config& config) {
   };
   count(bytes.weights, shards.weights);
   count(bytes.gradients, shards.gradients);
-  count(bytes.master + bytes.moments + bytes.ema, shards.optimizer);
-  const std::string left = term(whole, 1);
-  const std::string right = term(sharded, shards.optimizer);
+  count(bytes.gradients_of_optimizer + bytes.master + bytes.moments + bytes.ema, shards.optimizer);
+  // Splitting the model divides everything, replicated tensors and the ends' vocabulary apart.
+  const std::int64_t parts = config.parallel.tp * config.parallel.pp;
+  const std::string left = term(whole, parts);
+  const std::string right = term(sharded, parts * shards.optimizer);
   return left + (left.empty() || right.empty() ? "" : " + ") + right;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "planner/memory.h"
 #include "planner/stages.h"
 
 namespace nqd::planner {
@@ -57,13 +58,22 @@ bool gathers_weights(const Config& config, const Candidate& c) {
 }
 
 ShardedPasses sharded_passes(const Config& config, const Candidate& c, const Ranks& ranks,
-                             double parameters, double layers) {
+                             double parameters, double expert_parameters, double layers) {
   const ExchangeCost cost =
       all_gather_cost(config.cluster, ranks.shards, config.stack.sharded_share);
   const double scatter_bytes = parameters * static_cast<double>(gradient_bytes(config.train));
   const double gather_bytes = parameters * static_cast<double>(weight_bytes(config.train));
-  const double gather = layers * cost.seconds(gather_bytes / layers);
-  const double scatter = layers * cost.seconds(scatter_bytes / layers);
+  double gather = layers * cost.seconds(gather_bytes / layers);
+  double scatter = layers * cost.seconds(scatter_bytes / layers);
+  const std::int64_t expert_shard = expert_shard_counts(config, c).weights;
+  if (expert_parameters > 0 && expert_shard > 1) {
+    const Placement copies{expert_shard, std::min(expert_shard, ranks.expert_gradients.together)};
+    const ExchangeCost experts =
+        all_gather_cost(config.cluster, copies, config.stack.sharded_share);
+    const double each = expert_parameters / layers;
+    gather += layers * experts.seconds(each * static_cast<double>(weight_bytes(config.train)));
+    scatter += layers * experts.seconds(each * static_cast<double>(gradient_bytes(config.train)));
+  }
   // With a pipeline FSDP2 keeps weights and gradients whole from the first micro-batch to the last.
   const bool kept_whole = config.train.runtime == Runtime::kFsdp2 && c.pp > 1;
   const double share = kept_whole ? 1.0 / c.micro_batches : 1;
@@ -77,8 +87,13 @@ double gradient_exchange_s(const Config& config, const Candidate& c, const Ranks
   const auto gradient = static_cast<double>(gradient_bytes(config.train));
   const auto weight = static_cast<double>(weight_bytes(config.train));
   if (c.engine == Engine::kHsdp) {
+    const std::int64_t shard = expert_shard_counts(config, c).weights;
+    const Placement experts{ranks.expert_gradients.size / shard,
+                            std::max<std::int64_t>(1, ranks.expert_gradients.together / shard)};
     return all_reduce_cost(cluster, ranks.replicas, cluster.fabric.gradient_share)
-        .seconds(parameters / static_cast<double>(ranks.shards.size) * gradient);
+               .seconds(parameters / static_cast<double>(ranks.shards.size) * gradient) +
+           all_reduce_cost(cluster, experts, cluster.fabric.gradient_share)
+               .seconds(expert_parameters / static_cast<double>(shard) * gradient);
   }
   if (gathers_weights(config, c)) return 0;
   // A scatter of gradients and a gather of weights are half an all_reduce each.
@@ -102,7 +117,8 @@ double eager_scatter_s(const Config& config, const Candidate& c, const Ranks& ra
 
 double embedding_exchange_s(const Config& config, const Candidate& c, const Ranks& ranks,
                             double tied_elements) {
-  if (c.pp <= 1 || tied_elements <= 0) return 0;
+  // With zb-v both ends of the model are on one stage.
+  if (c.pp <= 1 || tied_elements <= 0 || c.schedule == Schedule::kZbV) return 0;
   const ClusterSpec& cluster = config.cluster;
   return all_reduce_cost(cluster, ranks.ends, cluster.fabric.gradient_share)
       .seconds(tied_elements / c.tp * static_cast<double>(gradient_bytes(config.train)));

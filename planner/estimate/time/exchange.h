@@ -29,7 +29,7 @@ struct ShardedPasses {
   double backward_s = 0;
 };
 ShardedPasses sharded_passes(const Config& config, const Candidate& candidate, const Ranks& ranks,
-                             double parameters, double layers);
+                             double parameters, double expert_parameters, double layers);
 
 // Seconds once a step: gradients are reduced and, under zero1 and zero2, weights gathered; hsdp
 // reduces shards across copies.

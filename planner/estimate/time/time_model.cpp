@@ -8,6 +8,7 @@
 #include "planner/estimate/time/block_time.h"
 #include "planner/estimate/time/exchange.h"
 #include "planner/estimate/time/stage_kinds.h"
+#include "planner/memory.h"
 #include "planner/models/shape.h"
 #include "planner/schedule/closed_form.h"
 
@@ -110,7 +111,8 @@ StageTime TimeModel::Impl::stage_time(const BlockTime& work, const Candidate& c,
   StageTime time;
   time.work = work;
   if (gathers_weights(config, c)) {
-    time.sharded = sharded_passes(config, c, ranks, work.parameters, std::max(1.0, layers));
+    time.sharded = sharded_passes(config, c, ranks, work.parameters, work.expert_parameters,
+                                  std::max(1.0, layers));
   }
   const auto pass = [&](const PassTime& one, double sharded_s) {
     const double device = one.device_s + one.exposed_s();
@@ -154,10 +156,8 @@ double TimeModel::Impl::optimizer_s(const Candidate& c, const BlockTime& heavies
   double parameters = heaviest.parameters;
   double experts = heaviest.expert_parameters;
   if (c.engine != Engine::kDdp) {
-    const double copies = static_cast<double>(c.dp) * c.cp;
-    parameters /= copies;
-    const auto expert_tp = static_cast<double>(pricer.expert_tp(c.tp));
-    experts /= std::max(1.0, copies * c.tp / (c.ep * expert_tp));
+    parameters /= static_cast<double>(shard_counts(config, c).optimizer);
+    experts /= static_cast<double>(expert_shard_counts(config, c).optimizer);
   }
   return config.stack.optimizer_bytes * (parameters + experts) / pricer.memory_rate() +
          config.stack.host_step_s;

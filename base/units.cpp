@@ -74,9 +74,10 @@ std::optional<std::uint64_t> parse_bytes(std::string_view text) {
     const bool fits = integer_error == std::errc{} && whole <= (~0ull >> 1);
     return fits ? std::optional(whole) : std::nullopt;
   }
+  // 13.04 GiB is no whole number of bytes; what a person means is the nearest. Half a byte is not.
   const double bytes = value * unit->factor;
-  if (bytes != std::floor(bytes) || bytes >= 0x1p63) return std::nullopt;
-  return static_cast<std::uint64_t>(bytes);
+  if ((unit->factor == 1 && bytes != std::floor(bytes)) || bytes >= 0x1p63) return std::nullopt;
+  return static_cast<std::uint64_t>(std::round(bytes));
 }
 
 std::string format_bytes_binary(double bytes) {

@@ -12,8 +12,8 @@ inline constexpr double kGB = 1e9;
 inline constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
 // Parses a size: "4096", "4K", "64M", "1G" (binary, as nccl-tests reads them), "64 MiB", "1 GiB",
-// "25 MB", "80 GB" (decimal). Returns nothing when the text is not a size of a whole number >= 0 of
-// bytes that fits 63 bits.
+// "25 MB", "80 GB" (decimal). With a unit the nearest whole number of bytes; without one only whole
+// numbers. Returns nothing when the text is not a size >= 0 that fits 63 bits.
 std::optional<std::uint64_t> parse_bytes(std::string_view text);
 
 // "1.75 GB (1.63 GiB)"; picks kB/MB/GB/TB by magnitude; below 1000 "812 B" alone.

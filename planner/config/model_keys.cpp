@@ -155,6 +155,21 @@ void ModelConsistency::check_images() {
   const ModelSpec& model = r_.draft.config.model;
   const ImageSpec& image = model.image;
   if (!judged("model.image")) return;
+  const bool pictures = model.family == "vit" || model.family == "edsr" || model.family == "unet";
+  if (pictures && (image.size < 1 || image.channels < 1)) {
+    return report(image.size < 1 ? "model.image.size" : "model.image.channels",
+                  "a picture of " + std::to_string(image.size) + " pixels a side with " +
+                      std::to_string(image.channels) + " channels is none",
+                  "image.size and image.channels are at least 1");
+  }
+  if (model.family == "vit" && image.patch < 1) {
+    return report("model.image.patch", "patches of 0 pixels do not tile a picture",
+                  "image.patch is at least 1 and divides image.size");
+  }
+  if (model.family == "unet" && image.multipliers.empty()) {
+    return report("model.image.multipliers", "a UNet without levels",
+                  "image.multipliers has a number a level, as [1, 2, 2, 2]");
+  }
   if (model.family == "vit" && image.patch > 0 && image.size % image.patch != 0) {
     report("model.image.patch",
            "patches of " + std::to_string(image.patch) + " pixels do not tile a picture of " +

@@ -25,10 +25,11 @@ TEST_CASE("sizes: bare letters and iB are binary, the other B forms decimal") {
   CHECK(parse_bytes("3 kB") == 3000);
   CHECK(parse_bytes("0.5 kB") == 500);
   CHECK(parse_bytes("1e3") == 1000);
+  CHECK(parse_bytes("13.04 GiB") == 14'001'593'385);
 }
 
 TEST_CASE("what is not a whole non-negative number of bytes below 2^63 is refused") {
-  for (const char* text : {"", " ", "K", "-1", "-0", "1.5", "0.3 K", "4Q", "4 kib", "4KK", "0x10",
+  for (const char* text : {"", " ", "K", "-1", "-0", "1.5", "0.3", "4Q", "4 kib", "4KK", "0x10",
                            "inf", "nan", "1e400", "16000000 T", "9223372036854775808", "4 K "}) {
     INFO(text);
     CHECK_FALSE(parse_bytes(text));

@@ -24,6 +24,7 @@ VENDORS = [
     (r"(cuda|cublas|cudnn|curand|nvml)\w*\.h", ["engine/cuda/", "collectives/nccl/"]),
     (r"yaml-cpp/.*", ["planner/config/"]),
     (r"nlohmann/.*", ["reports/", "planner/import/", "engine/io/"]),
+    (r"toml\+\+/.*", ["planner/import/"]),
     (r"CLI/.*", ["cli/"]),
     (r"(Eigen/.*|cblas.*|openblas.*|dnnl.*|oneapi/.*|mkl.*)", ["engine/gemm/"]),
     (r"openssl/.*", ["base/file.cpp"]),

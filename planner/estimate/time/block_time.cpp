@@ -246,6 +246,11 @@ BlockTime BlockPricer::price(const BlockKey& key, const BlockShape& block,
   Work work;
   add_products(key, block, layer, work);
   add_attention(key, block.attention, work);
+  // A custom block names its arithmetic alone; backward does it twice, as for products.
+  const double given_s = block.extra_forward_flops * key.micro_batch_size / gemm_rate_;
+  work.products_s += given_s;
+  work.input_products_s += given_s;
+  work.weight_products_s += given_s;
   add_pointwise(key, block, work);
   if (layer) add_overheads(block, work);
   if (kind == shape_.head || kind == shape_.mtp) {

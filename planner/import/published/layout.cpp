@@ -201,8 +201,10 @@ void read_recompute(const Fields& row, const Platform& platform, Config& config,
     problem = "recomputation of every second layer alone";
   } else if (recompute.starts_with("selective") || (torchtitan(platform) && recompute.empty())) {
     config.train.recompute = Recompute::kSelective;
-  } else {
+  } else if (recompute.empty() || recompute.starts_with("no") || recompute == "false") {
     config.train.recompute = Recompute::kNone;
+  } else {
+    problem = "recomputation \"" + recompute + "\" is not one that is known";
   }
 }
 

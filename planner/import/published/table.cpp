@@ -80,9 +80,18 @@ std::string place_of(const std::string& text, std::size_t byte) {
   return std::to_string(line + 1) + ":" + std::to_string(column);
 }
 
+// A table is five deep; a tree that is deeper by far would exhaust the stack when it is freed.
+constexpr int kMaxDepth = 32;
+
 Json parse(const std::string& text, const std::string& file) {
   try {
-    return Json::parse(text);
+    return Json::parse(text, [&](int depth, Json::parse_event_t, Json&) {
+      if (depth <= kMaxDepth) return true;
+      throw Error(
+          ExitCode::kUsage, "NQD2060",
+          file + ": nested more than " + std::to_string(kMaxDepth) + " deep, which no table needs",
+          "give a table of published rows: {\"rows\": [{…}]}");
+    });
   } catch (const Json::parse_error& error) {
     const std::size_t byte = error.byte > 0 ? error.byte - 1 : 0;
     throw Error(ExitCode::kUsage, "NQD2060",

@@ -115,20 +115,27 @@ void import_zero(ForeignTable& root) {
   zero->drop_rest(kReasons, kOverlap);
 }
 
-bool enabled(ForeignTable& root, std::string_view key) {
+// Nothing for "auto": the trainer that DeepSpeed runs under decides.
+std::optional<bool> enabled(ForeignTable& root, std::string_view key) {
   std::optional<ForeignTable> section = root.section(key);
   if (!section) return false;
-  const bool on = !is_auto(*section, "enabled") && section->boolean("enabled");
+  std::optional<bool> on;
+  if (!is_auto(*section, "enabled")) on = section->boolean("enabled");
   section->drop_rest({}, "loss scaling does not change what the plan counts");
   return on;
 }
 
 void import_precision(ForeignTable& root) {
   ImportDraft& draft = root.draft();
-  const bool half = enabled(root, "fp16");
   const std::string_view key = root.has("bfloat16") ? "bfloat16" : "bf16";
-  const bool brain = enabled(root, key);
-  set_default(draft, "train.precision", std::string("float32"), "neither fp16 nor bf16 is enabled");
+  const std::optional<bool> fp16 = enabled(root, "fp16");
+  const std::optional<bool> bf16 = enabled(root, key);
+  const bool half = fp16.value_or(false);
+  const bool brain = bf16.value_or(false);
+  if (fp16 && bf16) {
+    set_default(draft, "train.precision", std::string("float32"),
+                "neither fp16 nor bf16 is enabled");
+  }
   if (half) root.set("fp16", "train.precision", std::string("float16"));
   if (brain) root.set(key, "train.precision", std::string("bfloat16"));
   if (half && brain) {

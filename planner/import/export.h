@@ -25,7 +25,7 @@ struct ExportResult {
 
 // The arguments of Megatron-LM's pretrain_gpt.py behind a torchrun line, one a line, quoted for the
 // shell. `import_config` reads them back to the same model, mesh and training, but for what is
-// listed.
+// listed. No text for a family that is not a decoder over tokens.
 ExportResult export_megatron(const Config& config);
 
 // A Hugging Face config.json of the model: model_type llama, mixtral, deepseek_v3 or gpt2,

@@ -21,6 +21,11 @@ class Writer {
   explicit Writer(const Config& config) : c_(config) {}
 
   ExportResult run() {
+    const ModelSpec& m = c_.model;
+    if (m.family != "gpt" && m.family != "llama" && m.family != "moe") {
+      list("model.family", m.family, "pretrain_gpt.py trains decoders over tokens");
+      return std::move(result_);
+    }
     model();
     attention();
     experts();
@@ -57,11 +62,6 @@ class Writer {
 
   void model() {
     const ModelSpec& m = c_.model;
-    const bool decoder = m.family == "gpt" || m.family == "llama" || m.family == "moe";
-    if (!decoder) {
-      list("model.family", m.family, "pretrain_gpt.py trains decoders over tokens");
-      return;
-    }
     add("--num-layers", m.layers);
     add("--hidden-size", m.hidden);
     add("--ffn-hidden-size", m.ffn_hidden);
@@ -174,11 +174,28 @@ class Writer {
     split();
   }
 
+  // All chunks equal, but that embedding and loss may each take the place of a layer at their end.
+  bool accounted_split() {
+    const std::vector<std::int64_t>& all = c_.parallel.pipeline_split;
+    const auto chunks = static_cast<std::size_t>(c_.parallel.pp * c_.parallel.vpp);
+    if (all.size() != chunks || chunks < 3 || all[1] < 2) return false;
+    const std::int64_t each = all[1];
+    const bool even = std::all_of(all.begin() + 1, all.end() - 1,
+                                  [&](std::int64_t layers) { return layers == each; });
+    const std::int64_t embedding = each - all.front();
+    const std::int64_t loss = each - all.back();
+    const auto one = [](std::int64_t layers) { return layers == 0 || layers == 1; };
+    if (!even || !one(embedding) || !one(loss) || embedding + loss == 0) return false;
+    add_if(embedding == 1, "--account-for-embedding-in-pipeline-split");
+    add_if(loss == 1, "--account-for-loss-in-pipeline-split");
+    return true;
+  }
+
   // First and last rank may differ from the rest; each rank's virtual stages are equal.
   void split() {
     const std::vector<std::int64_t>& all = c_.parallel.pipeline_split;
     const auto pp = static_cast<std::size_t>(c_.parallel.pp);
-    if (all.empty()) return;
+    if (all.empty() || accounted_split()) return;
     bool same = all.size() == pp * static_cast<std::size_t>(c_.parallel.vpp) && pp > 1;
     for (std::size_t i = pp; same && i < all.size(); ++i) same = all[i] == all[i - pp];
     for (std::size_t i = 2; same && i + 1 < pp; ++i) same = all[i] == all[1];

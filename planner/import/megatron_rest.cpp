@@ -124,14 +124,12 @@ constexpr Reason kReasons[] = {
     {"--redirects", kPlace},
     {"--tee", kPlace},
     {"--max-restarts", kPlace},
-    {"-*", "an option of the launcher"},
 };
 
 constexpr std::string_view kNoPlace = "nqd has no such setting";
 
 bool is_explained(std::string_view key) {
   return std::any_of(std::begin(kReasons), std::end(kReasons), [&](const Reason& reason) {
-    if (reason.key == "-*") return false;
     if (!reason.key.ends_with('*')) return reason.key == key;
     return key.starts_with(reason.key.substr(0, reason.key.size() - 1));
   });

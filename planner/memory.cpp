@@ -126,13 +126,6 @@ StateBytes state_bytes(const TrainSpec& train) {
   return bytes;
 }
 
-std::int64_t hsdp_shard_ranks(const Config& config) {
-  const ParallelSpec& parallel = config.parallel;
-  return parallel.hsdp_shard > 0
-             ? std::min(parallel.hsdp_shard, std::max<std::int64_t>(parallel.dp, 1))
-             : default_hsdp_shard(config.cluster, parallel);
-}
-
 namespace {
 
 ShardCounts shared_by(Engine engine, std::int64_t ranks) {

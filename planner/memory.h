@@ -44,8 +44,6 @@ struct ShardCounts {
 ShardCounts shard_counts(const Config& config);
 ShardCounts shard_counts(const Config& base, const Candidate& candidate);
 ShardCounts expert_shard_counts(const Config& base, const Candidate& candidate);
-// Ranks in one hsdp shard group: parallel.hsdp_shard, or default_hsdp_shard (planner/fabric.h).
-std::int64_t hsdp_shard_ranks(const Config& config);
 
 // True when nqd's own float32 DDP engine runs this config on CPU ranks: its plan is exact to the
 // byte. (A cluster with a stated device peak is a GPU plan, unless its preset is cpu-host.)

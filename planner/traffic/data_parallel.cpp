@@ -15,11 +15,13 @@ using collectives::Collective;
 // The rows of one part of a stage's weights: all ranks of `group` hold copies of it.
 class GradientTraffic {
  public:
-  GradientTraffic(const Config& config, const StageLayout& part, Group group,
+  // hsdp shards over `shard` ranks of the group.
+  GradientTraffic(const Config& config, const StageLayout& part, Group group, std::int64_t shard,
                   const MicroBatchTime& compute, TrafficRows& rows)
       : config_(config),
         part_(part),
         group_(std::move(group)),
+        shard_(shard),
         compute_(compute),
         rows_(rows),
         m_(static_cast<double>(micro_batches_of(config))) {}
@@ -101,14 +103,13 @@ class GradientTraffic {
   }
 
   void add_hybrid() {
-    const std::int64_t shard = std::min(hsdp_shard_ranks(config_), group_.size);
     Group inner = group_;
     Group outer = group_;
     inner.name = group_.name + "_shard";
-    inner.size = shard;
+    inner.size = shard_;
     outer.name = group_.name + "_replicate";
-    outer.size = group_.size / shard;
-    outer.stride = inner.stride * shard;
+    outer.size = group_.size / shard_;
+    outer.stride = inner.stride * shard_;
     add_sharded_units(inner);
     if (outer.size <= 1) return;
     std::vector<Call> calls;
@@ -117,7 +118,7 @@ class GradientTraffic {
     const std::vector<double> forward_units = units();
     for (auto unit = forward_units.rbegin(); unit != forward_units.rend(); ++unit) {
       done += *unit;
-      calls.push_back({Collective::kAllReduce, std::ceil(*unit / static_cast<double>(shard)),
+      calls.push_back({Collective::kAllReduce, std::ceil(*unit / static_cast<double>(shard_)),
                        gradient_element()});
       const double ready = done / part_.parameters;
       runs.push_back({ready, ready, 1, rows_.seconds(outer, calls.back())});
@@ -129,6 +130,7 @@ class GradientTraffic {
   const Config& config_;
   const StageLayout& part_;
   const Group group_;
+  const std::int64_t shard_;
   const MicroBatchTime& compute_;
   TrafficRows& rows_;
   const double m_;
@@ -165,17 +167,20 @@ void add_data_parallel(const Config& config, const StageLayout& stage,
                        const MicroBatchTime& compute, TrafficRows& rows) {
   const Group dense = gradient_group(config.parallel);
   const Group experts = expert_group(config.parallel);
+  const std::int64_t dense_shard = shard_counts(config).weights;
+  const std::int64_t expert_shard = expert_shard_counts(config, candidate_of(config)).weights;
   const bool routed =
       config.model.moe.experts > 0 && !stage.tensors.empty() && experts.size != dense.size;
   if (!routed) {
-    if (dense.size > 1) GradientTraffic(config, stage, dense, compute, rows).add();
+    if (dense.size > 1) GradientTraffic(config, stage, dense, dense_shard, compute, rows).add();
     return;
   }
   for (const bool expert : {false, true}) {
     const Group& group = expert ? experts : dense;
     const StageLayout part = part_of(stage, expert);
     if (group.size <= 1 || part.tensors.empty()) continue;
-    GradientTraffic(config, part, group, compute, rows).add();
+    const std::int64_t shard = expert ? expert_shard : dense_shard;
+    GradientTraffic(config, part, group, shard, compute, rows).add();
   }
 }
 

@@ -89,19 +89,19 @@ TEST_CASE("state of every engine: 16Φ, 4Φ + 12Φ/N, 2Φ + 14Φ/N, 16Φ/N") {
 
 TEST_CASE("an hsdp shard group lies inside a node, beside tp and pp too") {
   Config config = state_config(1e9, Engine::kHsdp, 24);
-  CHECK(hsdp_shard_ranks(config) == 8);
+  CHECK(shard_counts(config).weights == 8);
   config.parallel.pp = 2;
   config.parallel.dp = 12;
-  CHECK(hsdp_shard_ranks(config) == 4);
+  CHECK(shard_counts(config).weights == 4);
   config.parallel.tp = 2;
   config.parallel.dp = 6;
-  CHECK(hsdp_shard_ranks(config) == 2);
+  CHECK(shard_counts(config).weights == 2);
   config.parallel.dp = 3;  // two ranks of a node do not divide it
-  CHECK(hsdp_shard_ranks(config) == 1);
+  CHECK(shard_counts(config).weights == 1);
   config.parallel.pp = 8;
-  CHECK(hsdp_shard_ranks(config) == 1);
+  CHECK(shard_counts(config).weights == 1);
   config.parallel.hsdp_shard = 3;
-  CHECK(hsdp_shard_ranks(config) == 3);
+  CHECK(shard_counts(config).weights == 3);
 }
 
 TEST_CASE("precision decides the bytes of a parameter") {

@@ -16,16 +16,6 @@ Placement nested(const ClusterSpec& cluster, std::int64_t inner, std::int64_t in
   return {inner * outer, near.together * place(cluster, outer, outer_stride).together};
 }
 
-double sharded_ranks(const Config& config, const Candidate& c, std::int64_t copies,
-                     std::int64_t stride) {
-  if (c.engine != Engine::kHsdp) return static_cast<double>(copies);
-  const std::int64_t given = config.parallel.hsdp_shard;
-  const std::int64_t node = std::max<std::int64_t>(1, config.cluster.gpus_per_node / stride);
-  std::int64_t shard = std::min(given > 0 ? given : node, copies);
-  while (copies % shard != 0) --shard;
-  return static_cast<double>(shard);
-}
-
 }  // namespace
 
 Ranks ranks_of(const Config& config, const Candidate& c, std::int64_t expert_tp) {
@@ -42,7 +32,7 @@ Ranks ranks_of(const Config& config, const Candidate& c, std::int64_t expert_tp)
   const std::int64_t expert_ranks = std::max<std::int64_t>(1, c.ep * expert_tp);
   ranks.expert_gradients =
       place(cluster, std::max<std::int64_t>(1, copies * tp / expert_ranks), expert_ranks);
-  const auto shard = static_cast<std::int64_t>(sharded_ranks(config, c, copies, tp));
+  const std::int64_t shard = c.engine == Engine::kHsdp ? shard_counts(config, c).weights : copies;
   ranks.shards = shard == copies ? ranks.gradients
                                  : Placement{shard, std::min(shard, ranks.gradients.together)};
   ranks.replicas = place(cluster, copies / shard, tp * shard);

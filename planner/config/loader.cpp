@@ -21,13 +21,12 @@ namespace {
 
 constexpr std::size_t kMaxDiagnostics = 50;
 
-// The stack whose constants a runtime is priced with when the config names none. nqd's own engine
-// for devices overlaps as Megatron Core does.
-std::string_view usual_stack(std::string_view runtime, std::string_view engine) {
+// The stack whose constants a runtime is priced with when the config names none, whatever its
+// engine is: a search compares engines. nqd's own engine for devices overlaps as Megatron Core
+// does.
+std::string_view usual_stack(std::string_view runtime) {
   if (runtime == "fsdp2") return "torchtitan-2024";
-  if (runtime == "deepspeed") {
-    return engine == "zero3" ? "deepspeed-zero3-2021" : "megatron-deepspeed-2022";
-  }
+  if (runtime == "deepspeed") return "megatron-deepspeed-2022";
   return "megatron-core-2024";
 }
 
@@ -154,12 +153,9 @@ class Loader {
     if (last_given("stack.preset") != nullptr || !device) {
       return apply_preset("stack", stack_presets());
     }
-    const auto text_of = [&](std::string_view path, std::string_view fallback) {
-      const Assignment* given = last_given(path);
-      return std::string(given != nullptr ? std::string_view(given->value.text) : fallback);
-    };
-    const std::string runtime = text_of("train.runtime", "nqd");
-    const std::string_view name = usual_stack(runtime, text_of("parallel.engine", "ddp"));
+    const Assignment* given = last_given("train.runtime");
+    const std::string runtime = given != nullptr ? given->value.text : "nqd";
+    const std::string_view name = usual_stack(runtime);
     const std::span<const Preset> presets = stack_presets();
     const auto found = std::find_if(presets.begin(), presets.end(),
                                     [&](const Preset& preset) { return preset.name == name; });

@@ -98,6 +98,23 @@ class Search(unittest.TestCase):
             self.assertEqual(best["worst_total_bytes"], planned["memory"]["worst_total_bytes"])
             self.assertAlmostEqual(1, planned["time"]["step_s"] / best["step_s"], places=9)
 
+    def test_search_and_mesh_plan_agree_on_every_kind_of_model_and_runtime(self):
+        cases = [("custom-mixer", []), ("edsr-x4-single-v100", []), ("llama2-7b-single-nic", []),
+                 ("llama2-13b-zero3", []), ("deepseek-v2-lite-ep8", []),
+                 ("mixtral-8x7b-ep8", ["--objective", "memory"]),
+                 ("llama3-70b-zero3", ["--fix", "engine=hsdp,cp=8,tp=2,dp=4"])]
+        for name, flags in cases:
+            output = self.root / f"{name}.yaml"
+            code, document, err = search(SOURCE / f"configs/{name}.yaml", "--top", 1, *flags,
+                                         "-o", output)
+            self.assertEqual(0, code, f"{name}: {err}")
+            best = document["plans"][0]
+            code, out, err = nqd("mesh-plan", output, "--json")
+            self.assertEqual(0, code, f"{name}: {err}")
+            planned = json.loads(out)["configs"][0]
+            self.assertEqual(best["worst_total_bytes"], planned["memory"]["worst_total_bytes"], name)
+            self.assertAlmostEqual(1, planned["time"]["step_s"] / best["step_s"], 9, name)
+
     def test_why_ranks_a_plan_that_fits(self):
         code, document, err = search(self.config, "--top", 1, "--why", "tp=4,pp=2")
         self.assertEqual(0, code, err)

@@ -218,8 +218,10 @@ StepTime TimeModel::Impl::step(const Candidate& c) {
   add(CommGroup::kDp, slowest.sharded.forward_s + slowest.sharded.backward_s, slowest.sharded_s);
   const double wait = slot_wait_s(c, ranks);
   if (c.pp > 1) {
+    // Messages travel behind compute, unless the link takes longer for them than a stage computes.
     const double sends = 2.0 * c.vpp * boundary_s(config, ranks, boundary_elements(c));
-    add(CommGroup::kPp, std::max(sends, wait), wait);
+    const double exposed = wait + std::max(0.0, sends - wait - slowest.phases.total());
+    add(CommGroup::kPp, std::max(sends, wait), exposed);
   }
   out.forward_s = slowest.phases.forward;
   out.backward_s = slowest.phases.total() - slowest.phases.forward;

@@ -191,6 +191,15 @@ void BlockPricer::add_tensor_sums(const BlockKey& key, const BlockShape& block,
     pass->tensor_s += busy * config_.stack.tensor_exposed;
     pass->host_s += host;
   }
+  if (!key.sequence_parallel) return;
+  // Backward gathers the inputs of the split products again (Korthikanti et al., section 4.2.2).
+  const double again = block.tensor_sums * all_gather_cost(cluster, place(cluster, key.tp, 1),
+                                                           cluster.fabric.network_share)
+                                               .seconds(bytes);
+  time.backward.tensor_busy_s += again;
+  // A stack that hides any of this traffic hides these first: the gradient of the weights, which
+  // does not wait for them, runs beside them.
+  if (config_.stack.tensor_exposed >= 1) time.backward.tensor_s += again;
 }
 
 // Keys and values go around the ring of context-parallel ranks; backward sends them and their

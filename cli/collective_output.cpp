@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "reports/chrome_trace.h"
 #include "reports/envelope.h"
 #include "reports/json_writer.h"
 
@@ -119,19 +120,6 @@ void put_step(JsonWriter& json, const Simulation& simulation, std::size_t step) 
   json.end().end();
 }
 
-void put_name(JsonWriter& json, const char* what, std::size_t thread, const std::string& text) {
-  json.begin_object(kInline)
-      .field("name", what)
-      .field("ph", "M")
-      .field("pid", 0)
-      .field("tid", thread)
-      .key("args")
-      .begin_object(kInline)
-      .field("name", text)
-      .end()
-      .end();
-}
-
 // One end of an arrow, inside a slice of the rank.
 void put_arrow(JsonWriter& json, const char* phase, std::size_t id, std::size_t rank, double at_s) {
   json.begin_object(kInline)
@@ -240,11 +228,11 @@ std::string simulation_trace(const Simulation& simulation, const collectives::Li
   }
   JsonWriter json;
   json.begin_object().field("displayTimeUnit", "ns").key("traceEvents").begin_array();
-  put_name(
+  reports::put_track_name(
       json, "process_name", 0,
       std::string(name(simulation.collective)) + " " + std::string(name(simulation.algorithm)));
   for (std::size_t rank = 0; rank < simulation.ranks; ++rank) {
-    put_name(json, "thread_name", rank, "rank " + std::to_string(rank));
+    reports::put_track_name(json, "thread_name", rank, "rank " + std::to_string(rank));
   }
   for (std::size_t i = 0; i < simulation.messages.size(); ++i) {
     const SimulatedMessage& message = simulation.messages[i];

@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "reports/chrome_trace.h"
 #include "reports/envelope.h"
 #include "reports/json_writer.h"
 
@@ -39,19 +40,6 @@ void put_timeline(JsonWriter& json, const SimulatedPipeline& result) {
     }
   }
   json.end();
-}
-
-void put_name(JsonWriter& json, const char* what, std::size_t thread, const std::string& text) {
-  json.begin_object(kInline)
-      .field("name", what)
-      .field("ph", "M")
-      .field("pid", 0)
-      .field("tid", thread)
-      .key("args")
-      .begin_object(kInline)
-      .field("name", text)
-      .end()
-      .end();
 }
 
 void put_slice(JsonWriter& json, std::size_t stage, const TimedAction& timed) {
@@ -122,9 +110,10 @@ std::string pipeline_json(const SimulatedPipeline& result) {
 std::string pipeline_trace(const SimulatedPipeline& result) {
   JsonWriter json;
   json.begin_object().field("displayTimeUnit", "ms").key("traceEvents").begin_array();
-  put_name(json, "process_name", 0, "pipeline " + std::string(name(result.spec.schedule)));
+  reports::put_track_name(json, "process_name", 0,
+                          "pipeline " + std::string(name(result.spec.schedule)));
   for (std::size_t stage = 0; stage < result.timeline.stages.size(); ++stage) {
-    put_name(json, "thread_name", stage, "stage " + std::to_string(stage));
+    reports::put_track_name(json, "thread_name", stage, "stage " + std::to_string(stage));
     std::int64_t held = 0;
     for (const TimedAction& timed : result.timeline.stages[stage].actions) {
       put_slice(json, stage, timed);

@@ -8,7 +8,7 @@ import unittest
 
 from support import SOURCE, nqd
 
-FIXTURES = SOURCE / "tests/planner/import/fixtures"
+CORPUS = SOURCE / "tests/fuzz/corpus"
 
 
 def validate(document):
@@ -32,7 +32,7 @@ class ImportTest(unittest.TestCase):
 
     def test_script_to_plan_and_back(self):
         config = self.scratch / "gpt3.yaml"
-        code, out, err = nqd("import", FIXTURES / "gpt3_175b.sh", "--from", "megatron", "-o", config)
+        code, out, err = nqd("import", CORPUS / "megatron/gpt3_175b.sh", "--from", "megatron", "-o", config)
         self.assertEqual((0, ""), (code, out), err)
         self.assertIn("warning[NQD2314]: not represented: --init-method-std 0.006", err)
         self.assertIn("gpt3_175b.sh:42:", err)
@@ -43,7 +43,7 @@ class ImportTest(unittest.TestCase):
         self.assertEqual(0, code, err)
         self.assertIn("    --num-layers 96 \\\n", script)
         again = self.write("again.sh", script)
-        code, first, _ = nqd("import", FIXTURES / "gpt3_175b.sh", "--from", "megatron", "--json")
+        code, first, _ = nqd("import", CORPUS / "megatron/gpt3_175b.sh", "--from", "megatron", "--json")
         code, second, _ = nqd("import", again, "--from", "megatron", "--json")
         first, second = json.loads(first), json.loads(second)
         validate(first)
@@ -53,8 +53,8 @@ class ImportTest(unittest.TestCase):
                 self.assertEqual(value, second["config"][section].get(key, value), key)
 
     def test_json_lists_what_has_no_place(self):
-        code, out, _ = nqd("import", FIXTURES / "zero3_auto.json", "--from", "deepspeed", "--model",
-                           FIXTURES / "llama3_8b.json", "--json")
+        code, out, _ = nqd("import", CORPUS / "deepspeed/zero3_auto.json", "--from", "deepspeed", "--model",
+                           CORPUS / "hf/llama3_8b.json", "--json")
         self.assertEqual(0, code)
         document = json.loads(out)
         validate(document)

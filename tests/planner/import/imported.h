@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,8 +22,16 @@ inline ImportRequest request(ForeignFormat format, std::string text) {
   return request;
 }
 
+// A file of the fuzzers' corpus, which holds a seed of every real kind; names differ across
+// formats.
 inline Source fixture(const std::string& name) {
-  return {name, read_file(NQD_SOURCE_DIR "/tests/planner/import/fixtures/" + name)};
+  const std::filesystem::path corpus = NQD_SOURCE_DIR "/tests/fuzz/corpus";
+  for (const char* format : {"megatron", "deepspeed", "hf", "torchtitan"}) {
+    const std::filesystem::path path = corpus / format / name;
+    if (std::filesystem::exists(path)) return {name, read_file(path.string())};
+  }
+  FAIL("no corpus has ", name);
+  return {name, ""};
 }
 
 inline ImportRequest fixture_request(ForeignFormat format, const std::string& name) {

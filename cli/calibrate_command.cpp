@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "cli/command.h"
-#include "planner/calibration.h"
+#include "planner/calibration/calibration.h"
 #include "reports/evidence.h"
 #include "reports/output.h"
 #include "reports/page/format.h"

@@ -6,7 +6,7 @@
 
 #include "base/diagnostic.h"
 #include "planner/config/config.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 
 namespace CLI {
 class App;

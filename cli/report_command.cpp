@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "cli/command.h"
-#include "planner/calibration.h"
+#include "planner/calibration/calibration.h"
 #include "reports/evidence.h"
 #include "reports/html.h"
 #include "reports/output.h"

@@ -15,7 +15,7 @@
 #include "engine/io/run_folder.h"
 #include "engine/records.h"
 #include "planner/config/config.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "reports/envelope.h"
 
 namespace nqd::cli {

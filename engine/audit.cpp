@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "collectives/cost.h"
-#include "planner/communication.h"
+#include "planner/plan/communication.h"
 
 namespace nqd::engine {
 namespace {

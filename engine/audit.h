@@ -8,7 +8,7 @@
 #include "base/ledger.h"
 #include "collectives/communicator.h"
 #include "engine/records.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 
 namespace nqd::engine {
 

@@ -25,7 +25,7 @@
 #include "engine/optimizer/schedule.h"
 #include "engine/optimizer/update.h"
 #include "engine/parallel/ddp.h"
-#include "planner/memory.h"
+#include "planner/plan/memory.h"
 
 namespace nqd::engine {
 namespace {

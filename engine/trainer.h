@@ -12,7 +12,7 @@
 #include "collectives/communicator.h"
 #include "engine/data/training_data.h"
 #include "engine/records.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 
 namespace nqd::engine {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/diagnostic.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "planner/spec.h"
 
 namespace nqd::planner {

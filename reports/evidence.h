@@ -8,8 +8,8 @@
 
 #include "collectives/bench/bench.h"
 #include "engine/records.h"
-#include "planner/calibration.h"
-#include "planner/plan.h"
+#include "planner/calibration/calibration.h"
+#include "planner/plan/plan.h"
 #include "reports/doctor.h"
 #include "reports/envelope.h"
 

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "planner/calibration_age.h"
+#include "planner/calibration/calibration_age.h"
 #include "reports/evidence.h"
 #include "reports/rank_map_json.h"
 

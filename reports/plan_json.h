@@ -1,7 +1,7 @@
 // A plan as JSON members, for mesh-plan's document and inside a training document.
 #pragma once
 
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "reports/json_writer.h"
 
 namespace nqd::reports {

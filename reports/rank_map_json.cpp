@@ -1,6 +1,6 @@
 #include "reports/rank_map_json.h"
 
-#include "planner/rank_map.h"
+#include "planner/mesh/rank_map.h"
 
 namespace nqd::reports {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/ledger.h"
-#include "planner/layout.h"
+#include "planner/layout/layout.h"
 #include "planner/spec.h"
 
 namespace nqd::engine {

@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "collectives/communicator.h"
-#include "planner/buckets.h"
+#include "planner/layout/buckets.h"
 
 namespace nqd::engine {
 
 class DdpReducer {
  public:
-  // `gradients` is the flat arena and `buckets` its cut (planner/buckets.h), in completion order.
-  // Both must outlive the reducer. Every rank of `dp` builds it with the same buckets.
+  // `gradients` is the flat arena and `buckets` its cut (planner/layout/buckets.h), in completion
+  // order. Both must outlive the reducer. Every rank of `dp` builds it with the same buckets.
   DdpReducer(collectives::Communicator& dp, std::span<float> gradients,
              std::vector<planner::Bucket> buckets);
 

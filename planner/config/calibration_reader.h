@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/diagnostic.h"
-#include "planner/calibration.h"
+#include "planner/calibration/calibration.h"
 #include "planner/config/source.h"
 
 namespace nqd::planner {

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "collectives/types.h"
-#include "planner/calibration.h"
+#include "planner/calibration/calibration.h"
 #include "planner/config/calibration_reader.h"
 #include "planner/config/field.h"
 #include "planner/config/read_value.h"

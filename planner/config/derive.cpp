@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "planner/config/resolution.h"
-#include "planner/fabric.h"
-#include "planner/layout.h"
+#include "planner/layout/layout.h"
+#include "planner/mesh/fabric.h"
 #include "planner/models/dimensions.h"
 
 namespace nqd::planner {

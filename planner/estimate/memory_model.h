@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "planner/estimate/candidate.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "planner/spec.h"
 
 namespace nqd::planner {

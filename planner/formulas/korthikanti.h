@@ -1,6 +1,7 @@
 // Activation memory as published for GPT with a 4h MLP, dropout and 16-bit activations: Korthikanti
 // et al., "Reducing Activation Recomputation in Large Transformer Models" (arXiv:2205.05198), table
-// 2 and section 4. For a plan, planner/memory.h counts the tensors of the model at hand instead.
+// 2 and section 4. For a plan, planner/plan/memory.h counts the tensors of the model at hand
+// instead.
 #pragma once
 
 #include <array>

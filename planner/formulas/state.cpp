@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "planner/memory.h"
+#include "planner/plan/memory.h"
 
 namespace nqd::planner {
 

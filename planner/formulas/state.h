@@ -9,7 +9,7 @@
 namespace nqd::planner {
 
 // replicated·Φ + sharded·Φ/shards: ddp 16Φ, zero1 4Φ + 12Φ/N, zero2 2Φ + 14Φ/N, zero3 16Φ/N for
-// mixed-precision Adam; other precisions as state_bytes (planner/memory.h) counts them. Whole
+// mixed-precision Adam; other precisions as state_bytes (planner/plan/memory.h) counts them. Whole
 // parameters are not rounded up to a rank's part, as plan_memory does.
 struct StateFormula {
   double replicated = 0;  // bytes a parameter on every rank

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "planner/layout.h"
+#include "planner/layout/layout.h"
 #include "planner/models/dimensions.h"
 #include "planner/models/families.h"
 

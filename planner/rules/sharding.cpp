@@ -1,7 +1,7 @@
 // Engines: shard groups, what runs beside a pipeline, what each runtime has.
 #include <array>
 
-#include "planner/fabric.h"
+#include "planner/mesh/fabric.h"
 #include "planner/rules/legality.h"
 #include "planner/rules/rule.h"
 

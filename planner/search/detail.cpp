@@ -6,8 +6,8 @@
 
 #include "base/units.h"
 #include "planner/estimate/memory_model.h"
-#include "planner/memory.h"
 #include "planner/models/shape.h"
+#include "planner/plan/memory.h"
 #include "planner/schedule/simulate.h"
 #include "planner/search/search.h"
 #include "planner/text.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "planner/estimate/time_model.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "planner/search/score.h"
 #include "planner/spec.h"
 

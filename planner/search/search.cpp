@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#include "planner/layer_split.h"
+#include "planner/mesh/layer_split.h"
 #include "planner/rules/legality.h"
 
 namespace nqd::planner::search {

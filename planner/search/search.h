@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "planner/estimate/time_model.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "planner/search/fixed.h"
 #include "planner/search/mesh_search.h"
 #include "planner/search/rule.h"

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "collectives/types.h"
-#include "planner/communication.h"
-#include "planner/fabric.h"
-#include "planner/plan.h"
+#include "planner/mesh/fabric.h"
+#include "planner/plan/communication.h"
+#include "planner/plan/plan.h"
 #include "planner/spec.h"
 
 namespace nqd::planner {

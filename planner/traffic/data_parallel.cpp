@@ -3,8 +3,8 @@
 #include <map>
 #include <utility>
 
-#include "planner/memory.h"
-#include "planner/pipeline.h"
+#include "planner/plan/memory.h"
+#include "planner/plan/pipeline.h"
 #include "planner/traffic/stage_traffic.h"
 
 namespace nqd::planner {

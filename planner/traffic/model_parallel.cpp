@@ -1,8 +1,8 @@
 #include <cmath>
 
-#include "planner/memory.h"
 #include "planner/models/dimensions.h"
-#include "planner/pipeline.h"
+#include "planner/plan/memory.h"
+#include "planner/plan/pipeline.h"
 #include "planner/traffic/stage_traffic.h"
 
 namespace nqd::planner {

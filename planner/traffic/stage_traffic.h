@@ -1,10 +1,11 @@
-// What one pipeline stage sends in a step, by group. planner/communication.h states the policy.
+// What one pipeline stage sends in a step, by group. planner/plan/communication.h states the
+// policy.
 #pragma once
 
 #include <vector>
 
-#include "planner/communication.h"
-#include "planner/stages.h"
+#include "planner/mesh/stages.h"
+#include "planner/plan/communication.h"
 #include "planner/traffic/calls.h"
 
 namespace nqd::planner {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "planner/spec.h"
 
 namespace nqd::planner {

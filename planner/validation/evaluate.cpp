@@ -7,7 +7,7 @@
 #include "planner/estimate/candidate.h"
 #include "planner/estimate/memory_model.h"
 #include "planner/estimate/time_model.h"
-#include "planner/fabric.h"
+#include "planner/mesh/fabric.h"
 #include "planner/models/shape.h"
 
 namespace nqd::planner {

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/ledger.h"
-#include "planner/layout.h"
+#include "planner/layout/layout.h"
 
 using nqd::MemoryLedger;
 using nqd::MemoryTag;

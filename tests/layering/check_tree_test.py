@@ -10,7 +10,7 @@ from cpp_text import blank_comments_and_strings, functions
 
 CLEAN = {
     "base/error.h": "#pragma once\n",
-    "base/codes.cpp": 'CodeInfo{"NQD2001", "t", "e."},\n',
+    "base/codes/files.cpp": 'CodeInfo{"NQD2001", "t", "e."},\n',
     "base/file.cpp": '#include <openssl/evp.h>\nthrow Error("NQD2001");\n',
     "collectives/cost.h": '#include "base/error.h"\n',
     "collectives/communicator.h": "",
@@ -122,7 +122,7 @@ class CheckTreeTest(unittest.TestCase):
     def test_codes(self):
         self.assert_found("codes", "cli/x.cpp", '\nthrow Error(k, "NQD9999", "m");\n', 2)
         self.assert_clean("codes", "cli/x.cpp", '// such as "NQD9999"\n')
-        rows = {"base/codes.cpp": 'CodeInfo{"NQD2001", "t"}, CodeInfo{"NQD2002", "t"}\n'}
+        rows = {"base/codes/files.cpp": 'CodeInfo{"NQD2001", "t"}, CodeInfo{"NQD2002", "t"}\n'}
         found = violations(rows, "codes")
         self.assertEqual(len(found), 1)
         self.assertIn("nothing uses NQD2002", found[0])

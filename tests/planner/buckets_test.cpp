@@ -1,4 +1,4 @@
-#include "planner/buckets.h"
+#include "planner/layout/buckets.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "planner/communication.h"
+#include "planner/plan/communication.h"
 
 #include <doctest/doctest.h>
 
@@ -10,7 +10,7 @@
 
 #include "base/units.h"
 #include "planner/config/config.h"
-#include "planner/fabric.h"
+#include "planner/mesh/fabric.h"
 #include "planner/planner.h"
 #include "tests/planner/configs.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "planner/calibration.h"
+#include "planner/calibration/calibration.h"
 #include "planner/config/calibration_reader.h"
 #include "planner/config/config.h"
 

@@ -11,7 +11,7 @@
 #include "planner/config/config.h"
 #include "planner/config/field.h"
 #include "planner/config/presets.h"
-#include "planner/layout.h"
+#include "planner/layout/layout.h"
 
 namespace nqd::planner {
 namespace {

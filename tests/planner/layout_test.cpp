@@ -1,4 +1,4 @@
-#include "planner/layout.h"
+#include "planner/layout/layout.h"
 
 #include <doctest/doctest.h>
 

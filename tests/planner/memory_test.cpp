@@ -1,4 +1,4 @@
-#include "planner/memory.h"
+#include "planner/plan/memory.h"
 
 #include <doctest/doctest.h>
 
@@ -6,11 +6,11 @@
 #include <cmath>
 
 #include "base/units.h"
-#include "planner/buckets.h"
 #include "planner/estimate/memory/block_bytes.h"
-#include "planner/pipeline.h"
+#include "planner/layout/buckets.h"
+#include "planner/mesh/stages.h"
+#include "planner/plan/pipeline.h"
 #include "planner/planner.h"
-#include "planner/stages.h"
 #include "tests/planner/configs.h"
 
 namespace nqd::planner {

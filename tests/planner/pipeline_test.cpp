@@ -1,4 +1,4 @@
-#include "planner/pipeline.h"
+#include "planner/plan/pipeline.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "planner/plan_text.h"
+#include "planner/plan/plan_text.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "planner/rank_map.h"
+#include "planner/mesh/rank_map.h"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 #include <numeric>
 #include <set>
 
-#include "planner/calibration_age.h"
+#include "planner/calibration/calibration_age.h"
 #include "tests/planner/configs.h"
 
 namespace nqd::planner {

@@ -1,12 +1,12 @@
-#include "planner/recommend.h"
+#include "planner/plan/recommend.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 
-#include "planner/alternatives.h"
 #include "planner/config/config.h"
-#include "planner/memory.h"
+#include "planner/plan/alternatives.h"
+#include "planner/plan/memory.h"
 #include "planner/planner.h"
 #include "tests/planner/configs.h"
 

@@ -1,4 +1,4 @@
-#include "planner/time.h"
+#include "planner/plan/time.h"
 
 #include <doctest/doctest.h>
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "planner/estimate/memory/runtime_memory.h"
-#include "planner/stages.h"
+#include "planner/mesh/stages.h"
 
 namespace nqd::planner {
 namespace {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "planner/estimate/memory/stage_bytes.h"
-#include "planner/fabric.h"
-#include "planner/layout.h"
-#include "planner/pipeline.h"
+#include "planner/layout/layout.h"
+#include "planner/mesh/fabric.h"
+#include "planner/plan/pipeline.h"
 #include "planner/schedule/closed_form.h"
 
 namespace nqd::planner {

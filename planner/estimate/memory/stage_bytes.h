@@ -10,9 +10,9 @@
 #include "planner/estimate/candidate.h"
 #include "planner/estimate/memory/block_bytes.h"
 #include "planner/estimate/memory/runtime_memory.h"
-#include "planner/memory.h"
+#include "planner/mesh/stages.h"
 #include "planner/models/shape.h"
-#include "planner/stages.h"
+#include "planner/plan/memory.h"
 
 namespace nqd::planner {
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "planner/fabric.h"
+#include "planner/mesh/fabric.h"
+#include "planner/mesh/stages.h"
 #include "planner/models/dimensions.h"
-#include "planner/stages.h"
-#include "planner/time.h"
+#include "planner/plan/time.h"
 
 namespace nqd::planner {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "planner/memory.h"
-#include "planner/stages.h"
+#include "planner/mesh/stages.h"
+#include "planner/plan/memory.h"
 
 namespace nqd::planner {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "planner/estimate/candidate.h"
-#include "planner/fabric.h"
+#include "planner/mesh/fabric.h"
 #include "planner/spec.h"
 
 namespace nqd::planner {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "planner/layer_split.h"
+#include "planner/mesh/layer_split.h"
 
 namespace nqd::planner {
 namespace {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "planner/estimate/candidate.h"
+#include "planner/mesh/stages.h"
 #include "planner/models/shape.h"
 #include "planner/spec.h"
-#include "planner/stages.h"
 
 namespace nqd::planner {
 

@@ -8,8 +8,8 @@
 #include "planner/estimate/time/block_time.h"
 #include "planner/estimate/time/exchange.h"
 #include "planner/estimate/time/stage_kinds.h"
-#include "planner/memory.h"
 #include "planner/models/shape.h"
+#include "planner/plan/memory.h"
 #include "planner/schedule/closed_form.h"
 
 namespace nqd::planner {

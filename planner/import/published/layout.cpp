@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "planner/fabric.h"
+#include "planner/mesh/fabric.h"
 
 namespace nqd::planner::published {
 namespace {

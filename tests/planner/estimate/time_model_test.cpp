@@ -5,7 +5,7 @@
 #include <string>
 
 #include "planner/config/config.h"
-#include "planner/fabric.h"
+#include "planner/mesh/fabric.h"
 #include "planner/planner.h"
 #include "planner/schedule/closed_form.h"
 

@@ -8,8 +8,8 @@
 #include "planner/config/config.h"
 #include "planner/formulas/resilience.h"
 #include "planner/formulas/state.h"
-#include "planner/group_cost.h"
-#include "planner/pipeline.h"
+#include "planner/mesh/group_cost.h"
+#include "planner/plan/pipeline.h"
 
 namespace nqd::planner {
 namespace {

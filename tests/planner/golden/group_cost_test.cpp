@@ -1,4 +1,4 @@
-#include "planner/group_cost.h"
+#include "planner/mesh/group_cost.h"
 
 #include <doctest/doctest.h>
 

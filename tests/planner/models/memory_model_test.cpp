@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "base/units.h"
-#include "planner/memory.h"
-#include "planner/stages.h"
+#include "planner/mesh/stages.h"
+#include "planner/plan/memory.h"
 #include "tests/planner/configs.h"
 
 namespace nqd::planner {

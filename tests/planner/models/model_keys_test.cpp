@@ -1,8 +1,8 @@
 #include <doctest/doctest.h>
 
 #include "planner/config/config.h"
-#include "planner/layout.h"
-#include "planner/memory.h"
+#include "planner/layout/layout.h"
+#include "planner/plan/memory.h"
 
 namespace nqd::planner {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "planner/config/config.h"
 #include "planner/config/presets.h"
-#include "planner/layout.h"
+#include "planner/layout/layout.h"
 #include "planner/models/shape.h"
 
 namespace nqd::planner {

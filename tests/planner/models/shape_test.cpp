@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "base/units.h"
-#include "planner/layout.h"
+#include "planner/layout/layout.h"
 #include "tests/planner/configs.h"
 
 namespace nqd::planner {

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "planner/pipeline.h"
+#include "planner/plan/pipeline.h"
 #include "planner/schedule/closed_form.h"
 
 namespace nqd::planner {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/codes.h"
-#include "planner/layer_split.h"
+#include "planner/mesh/layer_split.h"
 #include "planner/planner.h"
 #include "planner/search/search.h"
 #include "tests/planner/search/search_configs.h"

@@ -1,0 +1,100 @@
+#include <array>
+
+#include "base/codes/tables.h"
+
+namespace nqd::codes {
+namespace {
+
+constexpr std::array kTable = {
+    // 2000: files and data
+    CodeInfo{"NQD2001", "input file cannot be read",
+             "The file is missing, a folder, or not readable by this user."},
+    CodeInfo{"NQD2002", "output cannot be written",
+             "nqd opens every output before it starts work, so that a long run is not lost at its "
+             "end. Give a path in a folder that exists and that this user may write."},
+    CodeInfo{
+        "NQD2003", "nothing to prepare",
+        "`nqd data prepare` found no file with content. Give text files, or a folder that holds "
+        "some; sub-folders are not entered."},
+    CodeInfo{
+        "NQD2004", "not enough text for two splits",
+        "The held-out text must never be seen in training, so it is whole files, or the end of "
+        "a single file after a line end. What was given cannot be divided that way: give more "
+        "files, a longer text, or a smaller --heldout-fraction."},
+    CodeInfo{"NQD2005", "token file damaged or foreign",
+             "The file is empty, truncated, of another format, or its content no longer has the "
+             "SHA-256 that its header states. Training on it would give figures that nobody can "
+             "reproduce. Write it again with `nqd data prepare`."},
+    CodeInfo{"NQD2006", "dataset index missing or damaged",
+             "dataset.json describes the token files beside it; without it nqd does not know what "
+             "they hold. Write the dataset again with `nqd data prepare --output FOLDER`."},
+    CodeInfo{
+        "NQD2007", "dataset shorter than one sequence",
+        "A sample is model.sequence tokens and the one that follows. Prepare more text or lower "
+        "model.sequence."},
+    CodeInfo{
+        "NQD2008", "held-out share out of range",
+        "--heldout-fraction is the share of bytes kept from training: more than 0, so that "
+        "there is something to judge by, and less than 1, so that there is something to learn."},
+    CodeInfo{"NQD2010", "another run is using the output folder",
+             "A run locks its folder, so that two runs do not mix their metrics. Wait for it, or "
+             "give another --output-dir. The lock vanishes with the process that holds it."},
+    CodeInfo{"NQD2040", "token outside the vocabulary",
+             "A token or target of the batch is not below model.vocab, so it has no embedding row. "
+             "The token file was prepared for a larger vocabulary than the model has."},
+    CodeInfo{"NQD2041", "batch does not fit the model",
+             "The model's buffers are laid out for micro_batch_size sequences of model.sequence "
+             "tokens; every batch must have exactly that many tokens and targets."},
+    CodeInfo{"NQD2060", "a table of published rows is not JSON",
+             "validate-model reads tables as JSON; the place is where the text stops being that."},
+    CodeInfo{"NQD2061", "JSON that is no table of published rows",
+             "A table is an object with a list \"rows\", or that list alone. docs/accuracy.md has "
+             "the fields of a row; a row that cannot be represented is no error."},
+    CodeInfo{
+        "NQD2062", "no constant of that name",
+        "Constants are members of GPU, stack and cluster presets. A fit can only free those of "
+        "presets that its rows use."},
+    CodeInfo{
+        "NQD2101", "evidence cannot be read",
+        "The file is truncated, no JSON, JSON of another program, an nqd document with a member "
+        "missing or of the wrong type, a bench row whose times are not those of its samples, or "
+        "one that a newer nqd wrote. The message names the byte or the member. Give the file as "
+        "nqd bench, train, calibrate or doctor wrote it."},
+    CodeInfo{"NQD2102", "no such algorithm for this collective",
+             "nqd runs ring or tree for all_reduce, and one algorithm each for the others; it "
+             "prices more (`nqd calc comm`). `library` is MPI_Allreduce, so it needs the mpi "
+             "backend, and MPI has no bfloat16. Some algorithms need a power of two of ranks, or "
+             "equal nodes."},
+    CodeInfo{"NQD2103", "the arguments of a collective do not fit",
+             "Input and output must hold the same whole number of elements, a shard must have "
+             "the size of chunk_of(total, ranks, rank), a peer must be a rank of the group, and "
+             "an average needs a floating type."},
+    CodeInfo{"NQD2104", "a bench sweep that cannot be run",
+             "The sizes, type, operator, algorithm or iterations given do not make a sweep: sizes "
+             "grow from --begin to --end by --factor or --step, and the smallest holds at least "
+             "one element."},
+    CodeInfo{
+        "NQD2105", "a collective that cannot be simulated",
+        "`nqd simulate collective` runs nqd's own algorithms over virtual ranks, so it shows "
+        "only what nqd can run. Other algorithms have a price (`nqd calc comm`) and no code to "
+        "show."},
+    CodeInfo{"NQD2201", "nothing to fit a curve to",
+             "An alpha-beta curve needs measured times of at least two payload sizes."},
+    CodeInfo{
+        "NQD2202", "samples measured in two ways",
+        "One curve through samples of two transports, element types, operators, hosts, or in place "
+        "and out of place describes none of them. Calibrate each way from its own documents into "
+        "its own cluster file."},
+    CodeInfo{"NQD2203", "nothing to show in a report",
+             "The documents hold no rows, steps, curves or checks. Give evidence of nqd bench or "
+             "train, or the --json of calibrate or doctor."},
+    CodeInfo{"NQD2204", "the output is one of the inputs",
+             "`nqd calibrate` and `nqd report` derive a file from documents. Written over one of "
+             "them, it would destroy raw samples that cannot be made again."},
+};
+
+}  // namespace
+
+std::span<const CodeInfo> files_codes() { return kTable; }
+
+}  // namespace nqd::codes

@@ -1,0 +1,111 @@
+#include <array>
+
+#include "base/codes/tables.h"
+
+namespace nqd::codes {
+namespace {
+
+constexpr std::array kTable = {
+    // 3000: environment and launch
+    CodeInfo{"NQD2301", "no arguments of Megatron-LM in this script",
+             "`nqd import` reads a launch script without running it: variables, arrays and quoting "
+             "are followed, programs are not. The script cannot be read, or no command in it has "
+             "arguments such as --num-layers. Give the files that it sources before it, and the "
+             "variables that it takes from outside with --define NAME=VALUE."},
+    CodeInfo{"NQD2302", "not JSON",
+             "The text is not JSON from the place shown on. JSON has no comments, no comma after a "
+             "last value, and double quotes around every key and text."},
+    CodeInfo{"NQD2303", "not TOML",
+             "The text is not TOML, or gives a key or section twice. The message is that of the "
+             "TOML reader."},
+    CodeInfo{"NQD2304", "unknown model",
+             "The foreign config names a model whose sizes or layout nqd does not know. Write the "
+             "model section yourself, or give a config of one that the message lists."},
+    CodeInfo{"NQD2310", "two precisions at once",
+             "The foreign config asks for two precisions that exclude each other, or for fp8 "
+             "without the 16-bit type that everything else stays in."},
+    CodeInfo{"NQD2311", "layers that no stage would get",
+             "Megatron-LM divides layers by stages, and stages by virtual stages, and rounds down "
+             "both times: with 80 layers, 16 stages and 2 virtual stages of 2 layers it trains 64 "
+             "layers and says nothing. Choose sizes that divide, or give the layers of the first "
+             "and last stage."},
+    CodeInfo{"NQD2312", "batch sizes contradict each other",
+             "DeepSpeed's train_batch_size is train_micro_batch_size_per_gpu · "
+             "gradient_accumulation_steps · data-parallel ranks. Give two of the three."},
+    CodeInfo{"NQD2313", "argument without effect",
+             "The foreign tool would accept this argument and then not use it: it needs another "
+             "one, or a later one replaces it. What is imported is what the tool would do."},
+    CodeInfo{"NQD2314", "not represented",
+             "nqd's config has no place for this key of the foreign config. The line says why, and "
+             "the written config repeats it as a comment."},
+    CodeInfo{"NQD2315", "the imported config is not complete",
+             "The foreign files do not say all that a plan needs: a DeepSpeed config says nothing "
+             "of the model, and few files say how many ranks there are."},
+    CodeInfo{"NQD2316", "known only when the script runs",
+             "A branch, a sourced file or the number of nodes depends on something outside of the "
+             "script. The first branch is read; --define NAME=VALUE gives a variable a value."},
+    CodeInfo{
+        "NQD2317", "argument that may be misspelt",
+        "The argument is not one that nqd knows, and is close to one that it does. Megatron-LM "
+        "stops at a misspelt argument."},
+    CodeInfo{"NQD2318", "parameters that are not counted",
+             "The model has a few weights beyond those that nqd's shapes count; the message says "
+             "which."},
+    CodeInfo{"NQD2320", "not expressed",
+             "The tool that the config is exported for has no way to say this value. The exported "
+             "text leaves it out, or says the nearest that it can, as the line tells."},
+    CodeInfo{"NQD3001", "the number of ranks asked for is not the number started",
+             "A run on another number of ranks than asked is another experiment, so it does not "
+             "start. Start the launcher with that number (mpirun -n N), or ask for what was "
+             "started. When MPI itself sees one rank where the launcher says more, the launcher "
+             "belongs to another MPI library than nqd was built with."},
+    CodeInfo{"NQD3002", "MPI without MPI_THREAD_MULTIPLE",
+             "Buckets are reduced by a second thread while the first computes, so nqd needs an "
+             "MPI library that allows calls from several threads. Open MPI 4 and MPICH 4 do by "
+             "default."},
+    CodeInfo{"NQD3003", "launched as several processes without MPI",
+             "A launcher started this process as one rank of many, but this build has no MPI to "
+             "reach the others. Build with -DNQD_WITH_MPI=ON, or start one process and let its "
+             "ranks be threads (--ranks N)."},
+    CodeInfo{"NQD3004", "two launchers disagree about rank or world size",
+             "The environment holds the variables of two launchers with different numbers, so "
+             "one of them is left over from an outer job. `env | grep -E "
+             "'OMPI_COMM|PMI_|RANK|SLURM_'` shows them."},
+    CodeInfo{"NQD3005", "a collective of one rank",
+             "One rank has nobody to exchange data with, so there is no bandwidth to measure. "
+             "The usual causes: started without mpirun, or by the mpirun of another MPI library, "
+             "which starts N worlds of one rank."},
+    CodeInfo{"NQD3006", "MPI cannot be started twice in one process",
+             "MPI_Init may be called once in the life of a process. One command runs one world."},
+    // 4000: run-time faults
+    CodeInfo{"NQD4001", "a rank was lost or failed",
+             "A rank of the job died, or reported an error, while others needed it. The message "
+             "names the rank and host. Look at that rank's own output first, then at its host: "
+             "out of memory kills, hardware."},
+    CodeInfo{"NQD4002", "a wait passed its deadline",
+             "Some rank did not take part in a collective in time. Ranks whose heartbeat stands "
+             "still are named first: they are stopped or their host hangs. A rank with a "
+             "heartbeat is merely late, and is named with the call that it is in."},
+    CodeInfo{"NQD4003", "writing a file failed",
+             "The file system refused the bytes, most often because it is full. The file's earlier "
+             "content, if any, is untouched: nqd writes a temporary file and renames it last."},
+    CodeInfo{"NQD4004", "a system library failed", "libcrypto could not compute a digest."},
+    CodeInfo{"NQD4005", "ranks disagree about a message",
+             "A message arrived with another length than its receiver expected: the ranks made "
+             "different calls, or the same call with different counts or types."},
+    CodeInfo{"NQD4006", "loss or gradient is not finite",
+             "The update would have made every weight useless. The weights of the step before were "
+             "the last good ones: lower the learning rate, lengthen the warm-up, or look at the "
+             "data of that step."},
+    CodeInfo{"NQD4010", "the MPI library reported an error",
+             "A call into MPI failed. The message holds the library's own text."},
+    CodeInfo{"NQD4040", "the matrix library refused a product",
+             "oneDNN returned an error instead of a result, most often because memory for its "
+             "packed operands could not be had."},
+};
+
+}  // namespace
+
+std::span<const CodeInfo> run_codes() { return kTable; }
+
+}  // namespace nqd::codes

@@ -1,0 +1,58 @@
+// Arithmetic of a GPT step and the seconds that it takes.
+#pragma once
+
+#include <vector>
+
+#include "base/diagnostic.h"
+#include "planner/estimate/time_model.h"
+#include "planner/plan/communication.h"
+#include "planner/plan/plan.h"
+#include "planner/spec.h"
+
+namespace nqd::planner {
+
+// Floating-point operations of one token, forward and backward (a multiply-add is 2).
+struct TokenFlops {
+  // What the model needs: 6·Φ_matmul + 6·L·s·h, Φ_matmul = L(4h² + 2hf) + V·h. Attention counts the
+  // causal half of the s × s scores. The numerator of MFU.
+  double model = 0;
+  // The same and, with full recomputation, the layers' forward again. The numerator of HFU.
+  double hardware = 0;
+};
+// Zeros for families without tokens.
+TokenFlops token_flops(const ModelSpec& model, Recompute recompute);
+
+// Rate at which a device multiplies matrices: cluster.gemm_flops when measured, else
+// device.gemm_share of its peak; 0 = unknown.
+double gemm_rate_flops(const ClusterSpec& cluster);
+
+struct ComputePlan {
+  // Slowest stage. nqd's CPU engine: products at gemm_rate_flops (the causal half of the scores)
+  // and element-wise passes at the memory bandwidth, one after the other. Devices: TimeModel's,
+  // with the communication that they wait for.
+  MicroBatchTime micro_batch;
+  // CPU engine: 28 bytes a parameter of one rank's optimizer shard (read weight, gradient and two
+  // moments, write weight and moments, in float32) at the memory bandwidth.
+  double optimizer_s = 0;
+  StepTime step;  // devices; !known for the CPU engine
+  bool known = false;
+  // NQD1306 for each rate that is missing; the warning NQD1308 when a calibrated rate is far below
+  // the stated peak.
+  std::vector<Diagnostic> diagnostics;
+};
+ComputePlan plan_compute(const Config& config);
+
+// CPU engine: slots of m micro-batches (compute and what communication they expose), stretched by
+// the bubble, then what comes once a step. Devices: the parts of TimeModel's step. Zeros unless all
+// rates are known.
+TimePlan plan_time(const Config& config, const ComputePlan& compute,
+                   const CommunicationPlan& communication, double bubble_fraction);
+
+// Times of the traffic of devices: TimeModel's by group, in proportion to what the calls would take
+// one after another. Nothing changes when `step` is not known.
+void price_traffic(const StepTime& step, std::vector<GroupTraffic>& traffic);
+
+// FLOPs a second of the whole job over the peak of its devices; 0 = unknown.
+double utilisation(const Config& config, double flops_per_token, const TimePlan& time);
+
+}  // namespace nqd::planner

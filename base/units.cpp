@@ -97,6 +97,7 @@ std::string format_seconds(double seconds) {
   if (size < 0.999995e-6) return printed("%.2f ns", seconds * 1e9);
   if (size < 0.999995e-3) return printed("%.2f us", seconds * 1e6);
   if (size < 0.999995) return printed("%.2f ms", seconds * 1e3);
+  if (size >= 1e9) return printed("%.3g s", seconds);
   return printed("%.2f s", seconds);
 }
 

@@ -20,7 +20,7 @@ std::optional<std::uint64_t> parse_bytes(std::string_view text);
 std::string format_bytes(double bytes);
 // The binary unit alone: "1.63 GiB".
 std::string format_bytes_binary(double bytes);
-// "1.50 s", "12.30 ms", "4.50 us", "0.25 ns"; exactly 0 is "0 s".
+// "1.50 s", "12.30 ms", "4.50 us", "0.25 ns", from 1e9 s on "1e+09 s"; exactly 0 is "0 s".
 std::string format_seconds(double seconds);
 // "124,439,808".
 std::string format_count(std::uint64_t count);

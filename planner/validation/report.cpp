@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <map>
 #include <vector>
@@ -19,7 +20,12 @@ std::string fixed(double value, int digits) {
   std::snprintf(text.data(), text.size(), "%.*f", digits, value);
   return text.data();
 }
-std::string percent_of(double share) { return fixed(100 * share, 1); }
+std::string percent_of(double share) {
+  if (std::abs(share) < 1e4) return fixed(100 * share, 1);
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.3g", 100 * share);
+  return text.data();
+}
 
 const LeftOut* find(std::span<const LeftOut> left_out, const TableScore& score) {
   if (score.quantity != Quantity::kStepTime) return nullptr;
@@ -111,6 +117,9 @@ std::string notes(std::span<const TableReport> reports, const std::string& bulle
   for (const TableReport& report : reports) {
     if (!report.skipped.empty()) {
       text += bullet + report.file + ", skipped: " + reasons_of(report) + "\n";
+    }
+    if (report.skipped.empty() && report.scores.empty()) {
+      text += bullet + report.file + ": the table has no rows\n";
     }
     for (const TableScore& score : report.scores) text += doubts(score, bullet);
   }

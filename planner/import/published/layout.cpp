@@ -164,7 +164,7 @@ Engine engine_of(const Fields& row, const Platform& platform) {
   if (row.count("fsdp")) return Engine::kZero3;
   if (contains(zero, "3")) return Engine::kZero3;
   if (contains(zero, "2")) return Engine::kZero2;
-  if (contains(zero, "1")) return Engine::kZero1;
+  if (contains(zero, "1") || contains(zero, "dist")) return Engine::kZero1;
   if (contains(zero, "0")) return Engine::kDdp;
   return platform.traits->engine;
 }
@@ -176,25 +176,38 @@ bool overlaps_tensor(const Fields& row) {
          contains(remarks, "tp-comm-overlap");
 }
 
-void read_engine(const Fields& row, const Platform& platform, Config& config) {
+void read_engine(Fields& row, const Platform& platform, Config& config, std::string& problem) {
   ParallelSpec& parallel = config.parallel;
   parallel.engine = engine_of(row, platform);
   if (parallel.engine == Engine::kHsdp) {
     parallel.hsdp_shard = default_hsdp_shard(config.cluster, parallel);
   }
   const std::int64_t shard = row.count_or("fsdp", 0);
-  if (shard > 1 && shard < parallel.dp && parallel.dp % shard == 0) {
+  if (shard > 1 && shard < parallel.dp && parallel.dp % shard != 0) {
+    problem = "shard groups of " + text(shard) + " do not divide dp = " + text(parallel.dp);
+    return;
+  }
+  if (shard > 1 && shard < parallel.dp) {
     parallel.engine = Engine::kHsdp;
     parallel.hsdp_shard = shard;
   }
   parallel.async_tensor = parallel.tp > 1 && overlaps_tensor(row);
+  if (!row.has("zero") && row.count_or("fsdp", 0) == 0) {
+    row.assumed.emplace_back("engine " + std::string(name(parallel.engine)));
+  }
   parallel.sequence_parallel =
       parallel.tp > 1 && row.flag("sequence_parallel").value_or(platform.traits->sequence_parallel);
+  if (parallel.tp > 1 && !row.has("sequence_parallel")) {
+    row.assumed.emplace_back(parallel.sequence_parallel ? "sequence parallelism"
+                                                        : "no sequence parallelism");
+  }
 }
 
-void read_recompute(const Fields& row, const Platform& platform, Config& config,
-                    std::string& problem) {
+void read_recompute(Fields& row, const Platform& platform, Config& config, std::string& problem) {
   const std::string recompute = row.lower("recompute");
+  if (recompute.empty()) {
+    row.assumed.emplace_back(torchtitan(platform) ? "recompute selective" : "recompute none");
+  }
   if (recompute.starts_with("full")) {
     config.train.recompute = Recompute::kFull;
   } else if (contains(recompute, "selective layer")) {
@@ -259,7 +272,7 @@ bool plannable(const Config& config) {
 
 }  // namespace
 
-Precision precision_of(const Fields& row, const Platform& platform, std::string& problem) {
+Precision precision_of(Fields& row, const Platform& platform, std::string& problem) {
   const std::string given = row.lower("precision");
   if (contains(given, "fp4")) {
     problem = "4-bit matrix products";
@@ -270,10 +283,13 @@ Precision precision_of(const Fields& row, const Platform& platform, std::string&
     return contains(given, "bfloat16") ? Precision::kBFloat16 : Precision::kFloat16;
   }
   if (given.empty()) {
+    Precision usual = Precision::kBFloat16;
+    if (platform.gpu.starts_with("v100")) usual = Precision::kFloat16;
     // Megatron-Bridge 25.09 prints no precision for its FP8 rows: 725 TFLOP/s of an H100, whose
     // best 16-bit matrix product is 794.5.
-    if (platform.stack == "megatron-core-2025") return Precision::kFp8;
-    if (platform.gpu.starts_with("v100")) return Precision::kFloat16;
+    if (platform.stack == "megatron-core-2025") usual = Precision::kFp8;
+    row.assumed.emplace_back("precision " + std::string(name(usual)));
+    return usual;
   }
   if (given == "fp32" || given == "float32") return Precision::kFloat32;
   return Precision::kBFloat16;
@@ -294,7 +310,7 @@ void read_layout(Fields& row, const Platform& platform, Config& config, std::str
   if (problem.empty()) read_stages(row, platform, config, problem);
   if (problem.empty()) read_recompute(row, platform, config, problem);
   if (!problem.empty()) return;
-  read_engine(row, platform, config);
+  read_engine(row, platform, config, problem);
   read_numerics(row, platform, config);
   pad_vocabulary(platform, config);
   place_on_nodes(config);

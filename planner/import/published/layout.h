@@ -9,8 +9,9 @@
 
 namespace nqd::planner::published {
 
-// What `precision` says; `problem` for formats that the planner has none for.
-Precision precision_of(const Fields& row, const Platform& platform, std::string& problem);
+// What `precision` says, or what is usual, which row.assumed then says; `problem` for formats that
+// the planner has none for.
+Precision precision_of(Fields& row, const Platform& platform, std::string& problem);
 
 // Fills `parallel`, `train` and the nodes of `cluster`, of a config whose model, device and
 // precision are set. Adds to row.assumed; `problem` says why it cannot be done.

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "base/units.h"
+#include "planner/models/shape.h"
 
 namespace nqd::planner::published {
 namespace {
@@ -39,7 +40,7 @@ Convention convention_of(Fields& row, const Platform& platform, const Config& co
 
 // Of one sequence: 12·L·h²·(1 + g/a) + 12·L·h·s (half of it when causal) + (18 gated | 12)·L·f·h +
 // 6·V·h a token (NVIDIA dgxc-benchmarking; Narayanan et al. 2021, eq. 3).
-double sequence_flops(const ModelSpec& model, Convention::Kind kind) {
+double dense_flops(const ModelSpec& model, Convention::Kind kind) {
   const auto layers = static_cast<double>(model.layers);
   const auto hidden = static_cast<double>(model.hidden);
   const auto sequence = static_cast<double>(model.sequence);
@@ -50,6 +51,16 @@ double sequence_flops(const ModelSpec& model, Convention::Kind kind) {
   const double layer = 12 * hidden * width * (1 + groups) + scores + ffn * hidden;
   const double again = kind == Convention::Kind::kRecomputation ? 4.0 / 3 : 1;
   return sequence * (layers * layer * again + 6 * static_cast<double>(model.vocab) * hidden);
+}
+
+// Of one sequence of a model with experts: the products that a token enters, its share of experts
+// alone, and the scores.
+double expert_flops(const ModelSpec& model, const TrainSpec& train, Convention::Kind kind) {
+  const SampleFlops forward = forward_flops(model_shape(model, train));
+  const double scores =
+      kind == Convention::Kind::kModelCausal ? forward.attention : forward.attention_full;
+  const double layers = forward.matmul - forward.head + scores;
+  return 3 * (layers + forward.head) + (kind == Convention::Kind::kRecomputation ? layers : 0);
 }
 
 }  // namespace
@@ -73,9 +84,11 @@ std::optional<Measurement> step_time(Fields& row, const Platform& platform, cons
   if (const auto rate = row.positive("samples_per_s")) {
     return Measurement{sequences / *rate, "gbs ÷ samples/s"};
   }
-  if (const auto rate = row.positive("tflops_per_gpu"); rate && model.moe.experts == 0) {
+  if (const auto rate = row.positive("tflops_per_gpu"); rate) {
     const Convention convention = convention_of(row, platform, config);
-    const double flops = sequences * sequence_flops(model, convention.kind);
+    const double flops =
+        sequences * (model.moe.experts > 0 ? expert_flops(model, config.train, convention.kind)
+                                           : dense_flops(model, convention.kind));
     return Measurement{flops / (*rate * 1e12 * devices),
                        convention.text + " ÷ (TFLOP/s a device · devices)"};
   }
@@ -104,8 +117,10 @@ std::optional<PeakMemory> peak_memory(const Fields& row) {
       const std::size_t at = path.find(unit.suffix);
       const std::size_t end = at + unit.suffix.size();
       if (at == std::string_view::npos || (end < path.size() && path[end] != '_')) continue;
-      if (const auto amount = row.positive(path))
-        return PeakMemory{{*amount * unit.bytes, ""}, key};
+      const auto amount = row.positive(path);
+      if (!amount)
+        return PeakMemory{{}, key, key + " is " + row.text(key) + ", which is no positive number"};
+      return PeakMemory{{*amount * unit.bytes, ""}, key, ""};
     }
   }
   return std::nullopt;

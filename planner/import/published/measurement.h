@@ -22,6 +22,7 @@ std::optional<Measurement> step_time(Fields& row, const Platform& platform, cons
 struct PeakMemory {
   Measurement measurement;
   std::string field;
+  std::string problem;  // not empty: the field is there but is no positive number
 };
 std::optional<PeakMemory> peak_memory(const Fields& row);
 // torchtitan prints what is reserved; others what is allocated, unless the field, the row's note or

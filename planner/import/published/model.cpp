@@ -131,6 +131,13 @@ ModelSpec model_of(Fields& row, std::string& problem) {
     model.head_dim = known.mla.v_head_dim;
   }
   read_experts(row, known, name, model);
+  if (model.heads % model.kv_heads != 0) {
+    problem = std::to_string(model.heads) + " heads are no multiple of " +
+              std::to_string(model.kv_heads) + " key-value heads";
+  } else if (model.moe.experts > 0 && model.moe.experts_per_token > model.moe.experts) {
+    problem = std::to_string(model.moe.experts_per_token) + " experts a token of " +
+              std::to_string(model.moe.experts);
+  }
   set_kind(row, model);
   return model;
 }

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "planner/config/config.h"
 #include "planner/config/presets.h"
+#include "planner/import/published/checks.h"
 #include "planner/import/published/fields.h"
 #include "planner/import/published/layout.h"
 #include "planner/import/published/measurement.h"
@@ -25,9 +26,10 @@ using published::Platform;
 // [[bytes, seconds], …]
 void read_points(const Json& points, Fields& fields) {
   for (const Json& point : points) {
-    if (point.is_array() && point.size() == 2 && point[0].is_number() && point[1].is_number()) {
-      fields.points.emplace_back(point[0].get<double>(), point[1].get<double>());
-    }
+    const bool pair =
+        point.is_array() && point.size() == 2 && point[0].is_number() && point[1].is_number();
+    fields.points.emplace_back(pair ? point[0].get<double>() : 0,
+                               pair ? point[1].get<double>() : 0);
   }
 }
 
@@ -39,7 +41,7 @@ void read_even_points(const Json& row, Fields& fields) {
   double bytes = 0;
   for (const Json& point : *points) {
     bytes += step;
-    if (point.is_number()) fields.points.emplace_back(bytes, point.get<double>() * 1e-6);
+    fields.points.emplace_back(bytes, point.is_number() ? point.get<double>() * 1e-6 : 0);
   }
 }
 
@@ -49,6 +51,7 @@ void read_members(const Json& object, const std::string& prefix, int depth, Fiel
   for (const auto& [key, value] : object.items()) {
     const std::string path = prefix + key;
     if (value.is_object()) {
+      fields.set(path, std::string("{…}"));
       if (depth < kMaxDepth) read_members(value, path + ".", depth + 1, fields);
     } else if (value.is_null()) {
       fields.erase(path);
@@ -60,9 +63,14 @@ void read_members(const Json& object, const std::string& prefix, int depth, Fiel
       fields.set(path, value.get<std::string>());
     } else if (key == "points_bytes_seconds" && value.is_array()) {
       read_points(value, fields);
+    } else if (value.is_array() && key != "points_us") {
+      fields.set(path, value.dump());
     }
   }
 }
+
+// Seconds or bytes that a run can have taken; the quotient of two cannot overflow.
+bool plausible(double measured) { return measured > 1e-12 && measured < 1e18; }
 
 // A member that is an object, else an empty one.
 Json member(const Json& object, const std::string& key) {
@@ -78,6 +86,25 @@ std::string place_of(const std::string& text, std::size_t byte) {
   const std::size_t start = end == 0 ? std::string::npos : text.rfind('\n', end - 1);
   const std::size_t column = start == std::string::npos ? end + 1 : end - start;
   return std::to_string(line + 1) + ":" + std::to_string(column);
+}
+
+// Line and column of the value of a member of the outermost object; of the first value without it.
+std::string place_of_member(const std::string& text, std::string_view member) {
+  const std::string quoted = '"' + std::string(member) + '"';
+  int depth = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '{' || text[i] == '[') ++depth;
+    if (text[i] == '}' || text[i] == ']') --depth;
+    if (text[i] != '"') continue;
+    const std::size_t start = i;
+    for (++i; i < text.size() && text[i] != '"'; ++i) i += text[i] == '\\' ? 1 : 0;
+    const std::size_t colon = text.find_first_not_of(" \t\r\n", i + 1);
+    const bool is_key = colon != std::string::npos && text[colon] == ':';
+    if (depth == 1 && is_key && text.compare(start, i + 1 - start, quoted) == 0) {
+      return place_of(text, text.find_first_not_of(" \t\r\n", colon + 1));
+    }
+  }
+  return place_of(text, text.find_first_not_of(" \t\r\n"));
 }
 
 // A table is five deep; a tree that is deeper by far would exhaust the stack when it is freed.
@@ -98,14 +125,21 @@ Json parse(const std::string& text, const std::string& file) {
                 file + ":" + place_of(text, byte) + ": this is not JSON" +
                     (byte >= text.size() ? ": the text ends inside a value" : ""),
                 "give a table of published rows: {\"rows\": [{…}]}");
-  } catch (const Json::exception&) {  // a number that no double can hold
-    throw Error(ExitCode::kUsage, "NQD2060", file + ": a number is out of range",
+  } catch (const Json::exception& error) {  // a number that no double can hold, between quotes
+    const std::string_view what = error.what();
+    const std::size_t start = what.find('\'');
+    const std::size_t at = start == std::string_view::npos
+                               ? 0
+                               : text.find(what.substr(start + 1, what.rfind('\'') - start - 1));
+    throw Error(ExitCode::kUsage, "NQD2060",
+                file + ":" + place_of(text, at) + ": a number is out of range",
                 "give a table of published rows: {\"rows\": [{…}]}");
   }
 }
 
-[[noreturn]] void throw_no_table(const std::string& file, const std::string& what) {
-  throw Error(ExitCode::kUsage, "NQD2061", file + ": " + what,
+[[noreturn]] void throw_no_table(const std::string& text, const std::string& file,
+                                 const std::string& what) {
+  throw Error(ExitCode::kUsage, "NQD2061", file + ":" + place_of_member(text, "rows") + ": " + what,
               "a table is {\"description\": \"…\", \"rows\": [{…}]}; docs/accuracy.md has the "
               "fields of a row");
 }
@@ -204,16 +238,21 @@ class TableReader {
     std::string problem = platform.problem;
     if (row.lower("op") != "all_reduce") problem = "a curve of another collective than all_reduce";
     const std::int64_t ranks = row.count_or("ranks", 0);
-    if (ranks == 0) problem = "the curve does not say how many ranks it has";
+    if (ranks < 2) problem = "the curve does not say which number of ranks above 1 it has";
     const Config* base = base_of(platform, Precision::kBFloat16, problem);
     if (base == nullptr) return skip(std::move(result), problem);
     result.config = std::make_shared<const Config>(*base);
     result.quantity = Quantity::kCollectiveTime;
     result.ranks = ranks;
     for (const auto& [bytes, seconds] : row.points) {
-      if (!(bytes > 0) || !(seconds > 0)) continue;
       PublishedRow point = result;
-      point.id = place + "@" + std::to_string(static_cast<std::int64_t>(bytes));
+      const bool sized = bytes > 0 && bytes < 1e15;
+      point.id = place + "@" + (sized ? std::to_string(static_cast<std::int64_t>(bytes)) : "?");
+      if (!sized || !plausible(seconds)) {
+        point.config = nullptr;
+        skip(std::move(point), "the point is no pair of bytes and seconds");
+        continue;
+      }
       point.bytes = bytes;
       point.measured = seconds;
       table_.rows.push_back(std::move(point));
@@ -228,7 +267,9 @@ class TableReader {
       row.assumed.emplace_back("A100-80GB SXM");
     }
     Platform platform = published::platform_of(row, table_.description);
-    std::string problem = platform.problem;
+    std::string problem =
+        platform.problem.empty() ? published::unreadable_field(row) : platform.problem;
+    if (memory && problem.empty()) problem = memory->problem;
     const ModelSpec model = problem.empty() ? published::model_of(row, problem) : ModelSpec{};
     const Precision precision =
         problem.empty() ? published::precision_of(row, platform, problem) : Precision::kBFloat16;
@@ -260,6 +301,10 @@ class TableReader {
   }
 
   void add(PublishedRow row, Quantity quantity, const Measurement& measurement) {
+    if (!plausible(measurement.value)) {
+      row.config = nullptr;
+      return skip(std::move(row), "what it measured is out of all proportion");
+    }
     row.quantity = quantity;
     row.measured = measurement.value;
     row.derived = measurement.derived;
@@ -288,8 +333,13 @@ std::string_view name(Quantity quantity) {
 PublishedTable read_published_text(const std::string& text, const std::string& file) {
   const Json root = parse(text, file);
   const Json rows = root.is_object() ? root.value("rows", Json()) : root;
-  if (root.is_object() && !root.contains("rows")) throw_no_table(file, "the table has no \"rows\"");
-  if (!rows.is_array()) throw_no_table(file, "\"rows\" is no list");
+  if (root.is_object() && !root.contains("rows"))
+    throw_no_table(text, file, "the table has no \"rows\"");
+  if (!rows.is_array()) {
+    throw_no_table(
+        text, file,
+        root.is_object() ? "\"rows\" is no list" : "this is neither a table nor a list of rows");
+  }
   const Json description = root.is_object() ? root.value("description", Json()) : Json();
   const std::string text_of = description.is_string() ? description.get<std::string>() : "";
   return TableReader(file, text_of).read(rows, root);

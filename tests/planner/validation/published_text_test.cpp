@@ -44,9 +44,12 @@ TEST_CASE("files that are no tables say so, with the place where one is known") 
   CHECK(code_of("{\"rows\": [") ==
         "NQD2060 x.json:1:11: this is not JSON: the text ends inside a value");
   CHECK(code_of("") == "NQD2060 x.json:1:1: this is not JSON: the text ends inside a value");
-  CHECK(code_of("{\"lines\": []}") == "NQD2061 x.json: the table has no \"rows\"");
-  CHECK(code_of("{\"rows\": 5}") == "NQD2061 x.json: \"rows\" is no list");
-  CHECK(code_of("7") == "NQD2061 x.json: \"rows\" is no list");
+  CHECK(code_of("{\"lines\": []}") == "NQD2061 x.json:1:1: the table has no \"rows\"");
+  CHECK(code_of("{\"id\": [{\"rows\": 1}],\n \"rows\": 5}") ==
+        "NQD2061 x.json:2:10: \"rows\" is no list");
+  CHECK(code_of("7") == "NQD2061 x.json:1:1: this is neither a table nor a list of rows");
+  CHECK(code_of("{\"rows\": [\n  {\"tp\": 1e999}]}") ==
+        "NQD2060 x.json:2:10: a number is out of range");
   CHECK(code_of("[]") == "read");
 }
 
@@ -85,6 +88,46 @@ TEST_CASE("a row that cannot be represented is there, with the reason") {
         "larger than what can be planned");
 }
 
+TEST_CASE("a field that is there but says nothing makes its row skipped, never guessed") {
+  const auto reason = [](const std::string& members) {
+    return read_one("{" + members +
+                    R"( "gpu": "A100-80GB SXM", "gpus": 8, "seq": 1024, "gbs": 16,
+      "arch": {"layers": 24, "hidden": 1024, "heads": 16, "vocab": 50257}})")
+        .skip_reason;
+  };
+  constexpr std::string_view kCount = ", which is no whole number from 1 to 16777216";
+  const auto count = [&](const std::string& member, const std::string& says) {
+    CHECK(reason(member + ", \"step_time_s\": 1,") == says + std::string(kCount));
+  };
+  count("\"pp\": 0", "pp is 0");
+  count("\"cp\": 2.5", "cp is 2.5");
+  count("\"tp\": -1", "tp is -1");
+  count("\"tp\": \"two\"", "tp is two");
+  count("\"tp\": [2]", "tp is [2]");
+  count("\"tp\": {}", "tp is {…}");
+  count("\"tp\": true", "tp is true");
+  count("\"dp\": 1e300", "dp is 1e+300");
+  count("\"vpp\": 1.5", "vpp is 1.5");
+  const auto word = [&](const std::string& member) {
+    return reason(member + ", \"tp\": 2, \"step_time_s\": 1,");
+  };
+  CHECK(word("\"precision\": \"int8\"") == "precision is int8, which is no format that is known");
+  CHECK(word("\"zero\": 7") == "zero is 7, which is no stage that is known");
+  CHECK(word("\"schedule\": \"dualpipe\"") ==
+        "schedule is dualpipe, which is no schedule that is known");
+  CHECK(word("\"sequence_parallel\": \"perhaps\"") ==
+        "sequence_parallel is perhaps, which is no yes or no");
+  CHECK(word("\"fsdp\": -1") == "fsdp is -1, which is no whole number from 0 to 16777216");
+  CHECK(word("\"fsdp\": 3") == "shard groups of 3 do not divide dp = 4");
+  const auto time = [&](const std::string& seconds) {
+    return reason("\"tp\": 2, \"step_time_s\": " + seconds + ",");
+  };
+  CHECK(time("0") == "step_time_s is 0, which is no positive number");
+  CHECK(time("-1") == "step_time_s is -1, which is no positive number");
+  CHECK(time("\"NaN\"") == "step_time_s is NaN, which is no positive number");
+  CHECK(time("1e308") == "what it measured is out of all proportion");
+}
+
 TEST_CASE("numbers, flags and texts are taken in whatever type they come") {
   const std::string text = R"json({"gpu": "h100_80gb", "gpus": "8", "tp": 4.0, "pp": null,
       "gbs": "16", "mbs": 2, "seq": 1024, "step_time_s": "1.5", "sequence_parallel": "False",
@@ -103,7 +146,7 @@ TEST_CASE("numbers, flags and texts are taken in whatever type they come") {
   CHECK(config.train.optimizer.offload);
   CHECK(config.model.kv_heads == 16);
   CHECK(config.model.gated_mlp);
-  CHECK(row.assumed == std::vector<std::string>{"vocab 50304"});
+  CHECK(row.assumed == std::vector<std::string>{"vocab 50304", "precision bfloat16"});
 }
 
 TEST_CASE("a row with time and memory makes two; what another tool predicted is no measurement") {
@@ -160,6 +203,19 @@ TEST_CASE("step times that are not printed are derived, and say how") {
   CHECK(flops.derived.find("96·B·s·L·h²") == 0);
 }
 
+TEST_CASE("FLOPs of a model with experts count the experts that a token enters") {
+  const PublishedRow row = read_one(R"({"gpu": "DGX-H100", "source": "Megatron-Bridge", "gpus": 8,
+      "tp": 1, "ep": 8, "gbs": 16, "mbs": 1, "seq": 4096, "tflops_per_gpu": 100, "precision": "BF16",
+      "arch": {"layers": 2, "hidden": 1024, "heads": 8, "kv_heads": 8, "experts": 16, "topk": 2,
+               "moe_ffn": 512, "vocab": 1024, "gated_mlp": true}})");
+  REQUIRE(row.skip_reason == "");
+  // A token and layer: four square projections, half of the scores, the router, two gated experts.
+  const double layer =
+      8.0 * 1024 * 1024 + 2.0 * 4096 * 1024 + 2.0 * 1024 * 16 + 2 * 3 * 2.0 * 1024 * 512;
+  const double flops = 16 * 4096 * 3 * (2 * layer + 2.0 * 1024 * 1024);
+  CHECK(row.measured == doctest::Approx(flops / 8e14).epsilon(1e-12));
+}
+
 TEST_CASE("defaults hold for rows that do not speak, and null takes them back") {
   const PublishedTable table = read_published_text(
       R"({"defaults": {"gpu": "A100-80GB SXM", "gpus": 8, "tp": 2, "pp": 2, "seq": 1024, "mbs": 4,
@@ -173,7 +229,7 @@ TEST_CASE("defaults hold for rows that do not speak, and null takes them back") 
   CHECK(table.rows[1].config->parallel.tp == 4);
   CHECK(table.rows[1].config->parallel.dp == 1);
   CHECK(table.rows[2].config->train.micro_batch_size == 1);
-  CHECK(table.rows[2].assumed == std::vector<std::string>{"mbs 1"});
+  CHECK(table.rows[2].assumed.at(1) == "mbs 1");
   CHECK_FALSE(table.rows[3].skip_reason.empty());
 }
 
@@ -185,12 +241,14 @@ TEST_CASE("a curve gives one row a point") {
                    {"gpu": "a100", "ranks": 8, "op": "all_reduce", "step_bytes": 1048576,
                     "points_us": [90, 100]}]})",
       "nccl.json");
-  REQUIRE(table.rows.size() == 5);
+  REQUIRE(table.rows.size() == 7);
   CHECK(table.rows[0].id == "nccl.json#0@1048576");
   CHECK(table.rows[0].quantity == Quantity::kCollectiveTime);
   CHECK(table.rows[0].ranks == 4);
   CHECK(table.rows[1].bytes == 2097152);
-  CHECK(table.rows[2].skip_reason == "a curve of another collective than all_reduce");
-  CHECK(table.rows[4].bytes == 2097152);
-  CHECK(table.rows[4].measured == doctest::Approx(1e-4));
+  CHECK(table.rows[2].skip_reason == "the point is no pair of bytes and seconds");
+  CHECK(table.rows[3].skip_reason == "the point is no pair of bytes and seconds");
+  CHECK(table.rows[4].skip_reason == "a curve of another collective than all_reduce");
+  CHECK(table.rows[6].bytes == 2097152);
+  CHECK(table.rows[6].measured == doctest::Approx(1e-4));
 }

@@ -12,9 +12,10 @@ struct KnownShape {
   std::string_view name;  // in the model's name, lower case without separators
   std::int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, ffn = 0, vocab = 0;
   bool gated = true;
-  MoeSpec moe;
-  MlaSpec mla;
+  MoeSpec moe{};
+  MlaSpec mla{};
   std::int64_t mtp_layers = 0;
+  std::int64_t head_dim = 0;
 };
 constexpr MlaSpec kDeepSeekMla{1536, 512, 128, 64, 128};
 const std::array kKnownShapes = {
@@ -42,6 +43,25 @@ const std::array kKnownShapes = {
                {384, 8, 2048, 2048, 1, 0},
                kDeepSeekMla,
                0},
+    // Qwen/Qwen3-30B-A3B, Qwen/Qwen3-235B-A22B: heads wider than hidden ÷ heads
+    KnownShape{.name = "qwen330ba3b",
+               .layers = 48,
+               .hidden = 2048,
+               .heads = 32,
+               .kv_heads = 4,
+               .ffn = 6144,
+               .vocab = 151936,
+               .moe = {128, 8, 768, 0, 0, 0},
+               .head_dim = 128},
+    KnownShape{.name = "qwen3235ba22b",
+               .layers = 94,
+               .hidden = 4096,
+               .heads = 64,
+               .kv_heads = 4,
+               .ffn = 12288,
+               .vocab = 151936,
+               .moe = {128, 8, 1536, 0, 0, 0},
+               .head_dim = 128},
     KnownShape{"gpt35b", 24, 4096, 32, 32, 16384, 51200, false, {}, {}, 0},
 };
 
@@ -114,7 +134,9 @@ ModelSpec model_of(Fields& row, std::string& problem) {
   }
   model.gated_mlp = row.flag("arch.gated_mlp").value_or(found != nullptr && known.gated);
   model.kv_heads = size_of(row, "kv_heads", known.kv_heads > 0 ? known.kv_heads : model.heads);
-  model.head_dim = size_of(row, "head_dim", std::max<std::int64_t>(1, model.hidden / model.heads));
+  model.head_dim = size_of(
+      row, "head_dim",
+      known.head_dim > 0 ? known.head_dim : std::max<std::int64_t>(1, model.hidden / model.heads));
   model.ffn_hidden = size_of(row, "ffn", known.ffn > 0 ? known.ffn : 4 * model.hidden);
   model.vocab = size_of(row, "vocab", known.vocab);
   if (model.vocab == 0) {

@@ -22,18 +22,14 @@ struct Options {
   bool json = false;
 };
 
-planner::ExportResult convert(const planner::Config& config, const std::string& format) {
-  if (format == "megatron") return planner::export_megatron(config);
-  return format == "hf" ? planner::export_hugging_face(config) : planner::export_deepspeed(config);
-}
-
 int run(const Options& options) {
   if (!options.output.empty()) {
     reports::check_output(options.output, {options.config.path},
                           "without --output the text goes to standard output");
   }
   const planner::LoadedConfig loaded = load_or_throw(options.config, true);
-  const planner::ExportResult result = convert(loaded.config, options.format);
+  const planner::ExportResult result =
+      planner::export_config(loaded, *planner::parse_export_format(options.format));
   for (const planner::InexpressibleKey& key : result.inexpressible) {
     Diagnostic warning;
     warning.code = "NQD2320";

@@ -53,6 +53,7 @@ struct MoeSpec {
   std::int64_t dense_layers = 0;          // first layers with an ordinary MLP
   double capacity_factor = 0;  // tokens an expert takes at most ÷ its even share; 0 = dropless
   bool router_bias = false;    // one number an expert, for balancing without a loss (DeepSeek-V3)
+  bool shared_gate = false;    // a gate on the shared experts' output: `hidden` weights (Qwen2-MoE)
 };
 
 // Multi-head latent attention (DeepSeek-V2); kv_lora_rank 0 = ordinary attention.
@@ -108,6 +109,7 @@ struct ModelSpec {
   bool gated_mlp = false;
   bool bias = true;      // of linear layers
   bool qkv_bias = true;  // of the query, key and value projections
+  bool qk_norm = false;  // every query and key head is normalised, by one norm each (Qwen3)
   bool causal = true;
   Norm norm = Norm::kLayerNorm;
   Positions positions = Positions::kLearned;

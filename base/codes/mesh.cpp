@@ -74,7 +74,9 @@ constexpr std::array kTable = {
              "The interleaved schedule needs vpp > 1, zb-v needs vpp = 2 (a rank holds one chunk "
              "on "
              "the way down and one on the way up), all others vpp = 1."},
-    CodeInfo{"NQD1224", "mesh too large", "nqd plans for up to 1,048,576 ranks."},
+    CodeInfo{"NQD1224", "mesh too large",
+             "dp·tp·cp·pp is the number of ranks, and nqd plans for up to 1,048,576 of them. Lower "
+             "parallel.dp, which a mistyped zero multiplies first."},
     CodeInfo{"NQD1225", "kv heads do not fit tp",
              "With grouped-query attention a tp rank holds whole key and value heads (kv_heads a "
              "multiple of tp), or several ranks hold copies of the same one (kv_heads a divisor "

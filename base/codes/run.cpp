@@ -89,7 +89,11 @@ constexpr std::array kTable = {
     CodeInfo{"NQD4003", "writing a file failed",
              "The file system refused the bytes, most often because it is full. The file's earlier "
              "content, if any, is untouched: nqd writes a temporary file and renames it last."},
-    CodeInfo{"NQD4004", "a system library failed", "libcrypto could not compute a digest."},
+    CodeInfo{
+        "NQD4004", "a system library failed",
+        "The digest that identifies a config (SHA-256, of libcrypto) could not be computed: the "
+        "library refused it, as builds restricted to approved algorithms do, or memory ran out. "
+        "Nothing was written. Try without OPENSSL_CONF, and look at `openssl dgst -sha256`."},
     CodeInfo{"NQD4005", "ranks disagree about a message",
              "A message arrived with another length than its receiver expected: the ranks made "
              "different calls, or the same call with different counts or types."},

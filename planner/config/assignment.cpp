@@ -1,6 +1,7 @@
 #include "planner/config/assignment.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "planner/config/read_value.h"
@@ -123,7 +124,10 @@ void AssignmentReader::read_section(const YamlEntry& entry, const std::string& p
 
 void AssignmentReader::report_unknown(const YamlEntry& entry, const std::string& prefix) {
   const std::string shown = printable(entry.key);
-  const std::string meant = meant_path(entry.key, prefix);
+  // Each costs a comparison with every key; findings beyond so many are not shown.
+  constexpr std::size_t kMaxSuggestions = 50;
+  const bool looked_up = findings_.diagnostics.size() < kMaxSuggestions;
+  const std::string meant = looked_up ? meant_path(entry.key, prefix) : std::string();
   const bool sibling = !meant.empty() && parent_of(meant) == prefix;
   const std::string path = join_path(prefix, shown);
   Diagnostic diagnostic;
@@ -144,7 +148,7 @@ void AssignmentReader::report_unknown(const YamlEntry& entry, const std::string&
   } else if (!meant.empty()) {
     diagnostic.hint =
         std::string(leaf_of(meant)) + " belongs under " + std::string(parent_of(meant)) + ":";
-  } else {
+  } else if (looked_up) {
     diagnostic.hint = "known here: " + joined(keys_under(prefix));
   }
   findings_.add(std::move(diagnostic), meant);

@@ -131,8 +131,9 @@ void derive_mesh(Resolution& r) {
   }
   if (r.draft.config.parallel.engine == Engine::kHsdp) {
     derive(r, "parallel.hsdp_shard",
-           {"cluster.gpus_per_node", "parallel.tp", "parallel.pp", "parallel.dp"},
-           "the largest divisor of dp up to gpus_per_node / (tp · pp)",
+           {"cluster.gpus_per_node", "parallel.tp", "parallel.cp", "parallel.pp", "parallel.dp",
+            "parallel.order"},
+           "the largest divisor of dp that lies in a node",
            [](const Config& c) { return default_hsdp_shard(c.cluster, c.parallel); });
   }
 }

@@ -56,14 +56,16 @@ constexpr std::array kFields = {
           .range = whole(1, 4096),
           .doc = "Virtual stages a rank; above 1 needs the interleaved schedule.",
           .also = "virtual_pipeline virtual_pipeline_model_parallel_size"},
-    Field{.path = "parallel.hsdp_shard",
-          .slot = [](Draft& d) -> Slot { return &d.config.parallel.hsdp_shard; },
-          .range = whole(0, kMaxRanks),
-          .unit = "ranks",
-          .fallback =
-              "engine hsdp: the largest divisor of dp up to gpus_per_node / (tp · pp); else 0",
-          .doc = "Size of one hsdp shard group.",
-          .also = "data_parallel_shard_degree dp_shard hybrid_shard_size"},
+    Field{
+        .path = "parallel.hsdp_shard",
+        .slot = [](Draft& d) -> Slot { return &d.config.parallel.hsdp_shard; },
+        .range = whole(0, kMaxRanks),
+        .unit = "ranks",
+        .fallback =
+            "engine hsdp: the largest divisor of dp up to gpus_per_node / (tp · cp · pp), without "
+            "pp in order tp-cp-dp-pp; else 0",
+        .doc = "Size of one hsdp shard group.",
+        .also = "data_parallel_shard_degree dp_shard hybrid_shard_size"},
     Field{.path = "parallel.world_size",
           .slot = [](Draft& d) -> Slot { return &d.config.parallel.world_size; },
           .range = whole(1, kMaxRanks),

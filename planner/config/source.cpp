@@ -11,6 +11,8 @@ namespace nqd::planner {
 namespace {
 
 constexpr std::size_t kMaxTextBytes = std::size_t{1} << 20;
+// A longer line is no help to a reader, and each finding would hold a copy of it.
+constexpr std::size_t kMaxShownBytes = 1024;
 
 std::size_t quoted_length(std::string_view rest) {
   const char quote = rest.front();
@@ -122,9 +124,9 @@ Source::Source(std::string name, std::string text)
 
 std::string_view Source::line(int number) const {
   if (number < 1 || static_cast<std::size_t>(number) > line_starts_.size()) return {};
-  const std::size_t begin = line_starts_[static_cast<std::size_t>(number) - 1];
-  std::size_t end = text_.find('\n', begin);
-  if (end == std::string::npos) end = text_.size();
+  const auto next = static_cast<std::size_t>(number);
+  const std::size_t begin = line_starts_[next - 1];
+  std::size_t end = next < line_starts_.size() ? line_starts_[next] - 1 : text_.size();
   if (end > begin && text_[end - 1] == '\r') --end;
   return std::string_view(text_).substr(begin, end - begin);
 }
@@ -146,7 +148,7 @@ Diagnostic Source::error(std::string code, Place place, std::string path,
 void Source::point(Diagnostic& diagnostic, Place place) const {
   diagnostic.where = {name_, place.line, place.column};
   const std::string_view text = line(place.line);
-  diagnostic.source_line = text;
+  if (text.size() <= kMaxShownBytes) diagnostic.source_line = text;
   const auto column = static_cast<std::size_t>(std::max(place.column - 1, 0));
   diagnostic.caret_length =
       column < text.size() ? static_cast<int>(token_length(text.substr(column))) : 1;

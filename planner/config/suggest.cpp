@@ -64,6 +64,9 @@ std::optional<std::string> closest(std::string_view word,
   std::optional<std::string> best;
   int best_distance = allowed_edits(word) + 1;
   for (const std::string_view candidate : candidates) {
+    const auto longer = std::max(word.size(), candidate.size());
+    const auto shorter = std::min(word.size(), candidate.size());
+    if (static_cast<int>(longer - shorter) >= best_distance) continue;
     const int distance = edit_distance(word, candidate);
     if (distance >= best_distance) continue;
     best_distance = distance;

@@ -4,9 +4,9 @@
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>
 
-#include <algorithm>
 #include <exception>
 #include <sstream>
+#include <unordered_map>
 #include <utility>
 
 namespace nqd::planner {
@@ -78,6 +78,7 @@ class TreeBuilder : public YAML::EventHandler {
     bool has_key = false;  // of a map: the next node is the value of `key`
     std::string key;
     Place key_place;
+    std::unordered_map<std::string, Place> first_places = {};  // of the map's keys so far
   };
 
   void refuse(const YAML::Mark& mark, const std::string& message, const std::string& hint) {
@@ -149,21 +150,19 @@ class TreeBuilder : public YAML::EventHandler {
       trusted_ = false;
       return;
     }
-    std::vector<YamlEntry>& entries = top.node.entries;
-    const auto first = std::find_if(entries.begin(), entries.end(),
-                                    [&](const YamlEntry& entry) { return entry.key == top.key; });
-    if (first != entries.end()) {
-      report_duplicate(*first, top.key_place);
+    const auto [first, fresh] = top.first_places.emplace(top.key, top.key_place);
+    if (!fresh) {
+      report_duplicate(top.key, first->second, top.key_place);
       return;
     }
-    entries.push_back({top.key, top.key_place, std::move(node)});
+    top.node.entries.push_back({top.key, top.key_place, std::move(node)});
   }
 
-  void report_duplicate(const YamlEntry& first, Place second) {
+  void report_duplicate(const std::string& key, Place first, Place second) {
     Diagnostic diagnostic =
-        source_.error("NQD1007", second, "", "the key " + printable(first.key) + " is given twice");
+        source_.error("NQD1007", second, "", "the key " + printable(key) + " is given twice");
     diagnostic.related.push_back(
-        {{source_.name(), first.key_place.line, first.key_place.column}, "it is first given here"});
+        {{source_.name(), first.line, first.column}, "it is first given here"});
     diagnostic.hint = "keep one of the two";
     diagnostics_.push_back(std::move(diagnostic));
   }

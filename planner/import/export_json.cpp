@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "planner/config/field.h"
-#include "planner/import/export.h"
+#include "planner/import/export_writers.h"
 
 namespace nqd::planner {
 namespace {
@@ -25,10 +25,23 @@ Json common(const ModelSpec& m, std::string_view type) {
           {"tie_word_embeddings", m.tied_head}};
 }
 
-bool is_gpt2(const ModelSpec& m) {
-  return m.family == "gpt" && !m.gated_mlp && m.bias && m.qkv_bias && m.norm == Norm::kLayerNorm &&
-         m.positions == Positions::kLearned && m.kv_heads == m.heads && m.causal &&
+// What GPT-2, GPT-NeoX and StarCoder2 have in common, and cannot vary.
+bool is_gpt(const ModelSpec& m) {
+  return m.family == "gpt" && !m.gated_mlp && m.norm == Norm::kLayerNorm && m.causal &&
          m.head_dim * m.heads == m.hidden;
+}
+
+bool is_gpt2(const ModelSpec& m) {
+  return is_gpt(m) && m.bias && m.qkv_bias && m.positions == Positions::kLearned &&
+         m.kv_heads == m.heads;
+}
+
+bool is_neox(const ModelSpec& m) {
+  return is_gpt(m) && m.bias && m.positions == Positions::kRotary && m.kv_heads == m.heads;
+}
+
+bool is_starcoder2(const ModelSpec& m) {
+  return is_gpt(m) && m.bias == m.qkv_bias && m.positions == Positions::kRotary;
 }
 
 // llama and its kin: everything that their config.json cannot vary.
@@ -42,6 +55,33 @@ Json gpt2_json(const ModelSpec& m) {
           {"n_embd", m.hidden},        {"n_head", m.heads},
           {"n_inner", m.ffn_hidden},   {"vocab_size", m.vocab},
           {"n_positions", m.sequence}, {"tie_word_embeddings", m.tied_head}};
+}
+
+Json neox_json(const ModelSpec& m) {
+  Json json = common(m, "gpt_neox");
+  json["attention_bias"] = m.qkv_bias;
+  return json;
+}
+
+Json starcoder2_json(const ModelSpec& m) {
+  Json json = common(m, "starcoder2");
+  json["num_key_value_heads"] = m.kv_heads;
+  json["use_bias"] = m.bias;
+  return json;
+}
+
+// A picture's patches and class token are the sequence.
+Json vit_json(const ModelSpec& m) {
+  return {{"model_type", "vit"},
+          {"num_hidden_layers", m.layers},
+          {"hidden_size", m.hidden},
+          {"num_attention_heads", m.heads},
+          {"intermediate_size", m.ffn_hidden},
+          {"image_size", m.image.size},
+          {"patch_size", m.image.patch},
+          {"num_channels", m.image.channels},
+          {"num_labels", m.image.classes},
+          {"qkv_bias", m.qkv_bias}};
 }
 
 Json deepseek_json(const ModelSpec& m) {
@@ -60,20 +100,41 @@ Json deepseek_json(const ModelSpec& m) {
   return json;
 }
 
+std::string_view llama_type(const ModelSpec& m) {
+  if (m.moe.experts == 0) return m.qk_norm ? "qwen3" : m.qkv_bias ? "qwen2" : "llama";
+  if (m.moe.shared_gate) return "qwen2_moe";
+  return m.qk_norm ? "qwen3_moe" : "mixtral";
+}
+
 Json llama_json(const ModelSpec& m) {
-  Json json = common(m, m.moe.experts > 0 ? "mixtral" : m.qkv_bias ? "qwen2" : "llama");
+  const std::string_view type = llama_type(m);
+  Json json = common(m, type);
   json["num_key_value_heads"] = m.kv_heads;
   json["head_dim"] = m.head_dim;
+  if (type == "qwen3" || type == "qwen3_moe") json["attention_bias"] = m.qkv_bias;
   if (m.moe.experts == 0) return json;
-  json["intermediate_size"] = m.moe.expert_hidden;
-  json["num_local_experts"] = m.moe.experts;
   json["num_experts_per_tok"] = m.moe.experts_per_token;
+  if (type == "mixtral") {
+    json["intermediate_size"] = m.moe.expert_hidden;
+    json["num_local_experts"] = m.moe.experts;
+    return json;
+  }
+  json["num_experts"] = m.moe.experts;
+  json["moe_intermediate_size"] = m.moe.expert_hidden;
+  json["decoder_sparse_step"] = 1;
+  json["mlp_only_layers"] = Json::array();
+  for (std::int64_t i = 0; i < m.moe.dense_layers; ++i) json["mlp_only_layers"].push_back(i);
+  if (type == "qwen2_moe") json["shared_expert_intermediate_size"] = m.moe.shared_expert_hidden;
   return json;
 }
 
-// Null when no architecture has this shape.
+// Null when no architecture has this shape. What a shape lacks room for without being another one,
+// such as an expert's capacity, is for export_config to find.
 Json model_json(const ModelSpec& m) {
   if (is_gpt2(m)) return gpt2_json(m);
+  if (is_neox(m)) return neox_json(m);
+  if (is_starcoder2(m)) return starcoder2_json(m);
+  if (m.family == "vit") return vit_json(m);
   if (!is_llama(m)) return {};
   const bool experts = m.moe.experts > 0;
   if (m.mla.kv_lora_rank > 0) {
@@ -81,9 +142,12 @@ Json model_json(const ModelSpec& m) {
                        m.moe.shared_expert_hidden % m.moe.expert_hidden == 0 && !m.qkv_bias;
     return whole ? deepseek_json(m) : Json();
   }
-  const bool mixtral = !m.qkv_bias && m.moe.shared_expert_hidden == 0 && m.moe.dense_layers == 0 &&
-                       !m.moe.router_bias;
-  if (m.mtp_layers > 0 || (experts && !mixtral)) return {};
+  if (m.mtp_layers > 0 || m.moe.router_bias) return {};
+  const bool shared = m.moe.shared_expert_hidden > 0;
+  const bool plain = !m.qk_norm && !m.qkv_bias && m.moe.dense_layers == 0;
+  const bool known =
+      m.moe.shared_gate ? shared && m.qkv_bias && !m.qk_norm : !shared && (m.qk_norm || plain);
+  if (experts && !known) return {};
   return llama_json(m);
 }
 
@@ -113,20 +177,19 @@ Json zero_json(const Config& c) {
 
 }  // namespace
 
-ExportResult export_hugging_face(const Config& config) {
+ExportResult write_hugging_face(const Config& config) {
   ExportResult result;
   const Json json = model_json(config.model);
   if (json.is_null()) {
-    list(result, "model", config.model.family, "no model_type that nqd knows has this shape");
+    list(result, "model.family", config.model.family,
+         "no model_type that nqd knows has this shape");
     return result;
   }
   result.text = json.dump(2) + "\n";
-  list(result, "parallel", "", "a config.json is a model alone");
-  list(result, "train", "", "a config.json is a model alone");
   return result;
 }
 
-ExportResult export_deepspeed(const Config& config) {
+ExportResult write_deepspeed(const Config& config) {
   ExportResult result;
   const TrainSpec& t = config.train;
   Json json = {{"train_batch_size", t.global_batch_size},
@@ -145,20 +208,10 @@ ExportResult export_deepspeed(const Config& config) {
   json["optimizer"] = optimizer_json(t.optimizer);
   if (config.parallel.tp > 1) json["tensor_parallel"] = {{"autotp_size", config.parallel.tp}};
   if (config.parallel.pp > 1) json["pipeline"] = {{"stages", config.parallel.pp}};
+  if (t.runtime != Runtime::kDeepSpeed) {
+    list(result, "train.runtime", std::string(name(t.runtime)), "these are DeepSpeed's settings");
+  }
   result.text = json.dump(2) + "\n";
-  list(result, "model", config.model.family, "the program builds the model: see --to hf");
-  if (config.parallel.cp > 1) {
-    list(result, "parallel.cp", std::to_string(config.parallel.cp),
-         "DeepSpeed has no context parallelism");
-  }
-  if (config.parallel.ep > 1) {
-    list(result, "parallel.ep", std::to_string(config.parallel.ep),
-         "the program's MoE layers say it");
-  }
-  if (t.recompute != Recompute::kNone) {
-    list(result, "train.recompute", std::string(name(t.recompute)), "the program's layers say it");
-  }
-  if (t.ema) list(result, "train.ema", "true", "DeepSpeed keeps no average of the weights");
   return result;
 }
 

@@ -4,7 +4,8 @@
 #include <vector>
 
 #include "planner/config/field.h"
-#include "planner/import/export.h"
+#include "planner/import/export_writers.h"
+#include "planner/import/megatron_layout.h"
 
 namespace nqd::planner {
 namespace {
@@ -91,6 +92,7 @@ class Writer {
       add("--group-query-attention");
       add("--num-query-groups", m.kv_heads);
     }
+    add_if(m.qk_norm && m.mla.kv_lora_rank == 0, "--qk-layernorm");
     if (m.mla.kv_lora_rank == 0) return;
     add("--multi-latent-attention");
     if (m.mla.q_lora_rank > 0) add("--q-lora-rank", m.mla.q_lora_rank);
@@ -109,6 +111,7 @@ class Writer {
     if (moe.shared_expert_hidden > 0) {
       add("--moe-shared-expert-intermediate-size", moe.shared_expert_hidden);
     }
+    add_if(moe.shared_gate, "--moe-shared-expert-gate");
     add_if(moe.router_bias, "--moe-router-enable-expert-bias");
     if (moe.capacity_factor > 0) add("--moe-expert-capacity-factor", moe.capacity_factor);
     if (moe.dense_layers > 0 && moe.dense_layers < c_.model.layers) {
@@ -167,11 +170,11 @@ class Writer {
 
   void stages() {
     const ParallelSpec& p = c_.parallel;
-    if (p.vpp > 1) add("--num-virtual-stages-per-pipeline-rank", p.vpp);
     const Schedule usual = p.vpp > 1 ? Schedule::kInterleaved : Schedule::k1F1B;
     list_if(p.schedule != usual, "parallel.schedule", std::string(name(p.schedule)),
             "Megatron-LM has 1f1b, and interleaved with virtual stages");
-    split();
+    // A layout says how many virtual stages there are, and may not be given beside their number.
+    if (!split() && p.vpp > 1) add("--num-virtual-stages-per-pipeline-rank", p.vpp);
   }
 
   // All chunks equal, but that embedding and loss may each take the place of a layer at their end.
@@ -191,24 +194,22 @@ class Writer {
     return true;
   }
 
-  // First and last rank may differ from the rest; each rank's virtual stages are equal.
-  void split() {
+  // First and last rank may differ from the rest, each rank's virtual stages being equal; anything
+  // else is a layout, and then it returns true.
+  bool split() {
     const std::vector<std::int64_t>& all = c_.parallel.pipeline_split;
     const auto pp = static_cast<std::size_t>(c_.parallel.pp);
-    if (all.empty() || accounted_split()) return;
+    if (all.empty() || accounted_split()) return false;
     bool same = all.size() == pp * static_cast<std::size_t>(c_.parallel.vpp) && pp > 1;
     for (std::size_t i = pp; same && i < all.size(); ++i) same = all[i] == all[i - pp];
     for (std::size_t i = 2; same && i + 1 < pp; ++i) same = all[i] == all[1];
     if (!same) {
-      Field field = *find_field("parallel.pipeline_split");
-      Draft draft;
-      draft.config = c_;
-      list("parallel.pipeline_split", value_text(field, draft),
-           "only the first and the last rank may have other layers than the rest");
-      return;
+      add("--pipeline-model-parallel-layout", pipeline_layout(all, c_.model.mtp_layers));
+      return true;
     }
     add("--decoder-first-pipeline-num-layers", all.front() * c_.parallel.vpp);
     add("--decoder-last-pipeline-num-layers", all[pp - 1] * c_.parallel.vpp);
+    return false;
   }
 
   void batch() {
@@ -274,14 +275,6 @@ class Writer {
     } else {
       list("train.bucket_bytes", std::to_string(t.bucket_bytes), "buckets are whole gradients");
     }
-    list_if(t.ema, "train.ema", "true", "Megatron-LM keeps no average of the weights");
-    list_if(t.noise_scale > 0, "train.noise_scale", number_text(t.noise_scale),
-            "a measured figure");
-    list_if(t.tokens > 0, "train.tokens", number_text(t.tokens), "--train-iters says how long");
-    list_if(!c_.data.path.empty(), "data.path", c_.data.path, "Megatron-LM has its own data files");
-    list_if(!c_.cluster.gpu.empty() || !c_.cluster.preset.empty(), "cluster",
-            c_.cluster.preset.empty() ? c_.cluster.gpu : c_.cluster.preset,
-            "only nodes and devices a node are said, by torchrun");
   }
 
   const Config& c_;
@@ -291,6 +284,6 @@ class Writer {
 
 }  // namespace
 
-ExportResult export_megatron(const Config& config) { return Writer(config).run(); }
+ExportResult write_megatron(const Config& config) { return Writer(config).run(); }
 
 }  // namespace nqd::planner

@@ -57,6 +57,13 @@ bool is_bare(const YamlEntry& entry) {
 
 }  // namespace
 
+std::string_view reason_of(std::span<const Reason> reasons, std::string_view key,
+                           std::string_view otherwise) {
+  const auto found = std::find_if(reasons.begin(), reasons.end(),
+                                  [&](const Reason& reason) { return matches(reason.key, key); });
+  return found == reasons.end() ? otherwise : found->text;
+}
+
 std::string written(const YamlNode& node) {
   std::string text;
   append(node, text);
@@ -194,10 +201,7 @@ void ForeignTable::drop_rest(std::span<const Reason> reasons, std::string_view o
     if (taken_[i]) continue;
     taken_[i] = true;
     const YamlEntry& rest = map_->entries[i];
-    const auto found = std::find_if(reasons.begin(), reasons.end(), [&](const Reason& reason) {
-      return matches(reason.key, rest.key);
-    });
-    drop(rest, std::string(found == reasons.end() ? otherwise : found->text));
+    drop(rest, std::string(reason_of(reasons, rest.key, otherwise)));
   }
 }
 

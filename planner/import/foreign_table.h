@@ -22,6 +22,10 @@ struct Reason {
   std::string_view text;
 };
 
+// The text of the first that fits `key`, else `otherwise`.
+std::string_view reason_of(std::span<const Reason> reasons, std::string_view key,
+                           std::string_view otherwise);
+
 class ForeignTable {
  public:
   // `prefix` comes before the keys in messages: "zero_optimization.". All three outlive the table.

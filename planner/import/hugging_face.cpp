@@ -85,6 +85,68 @@ void mixtral_shape(ForeignTable& t) {
   t.set("intermediate_size", "model.moe.expert_hidden", t.draft().integer("model.ffn_hidden"));
 }
 
+// Queries and keys are normalised head by head.
+void qwen3_shape(ForeignTable& t) {
+  llama_shape(t);
+  t.derive("model_type", "model.qk_norm", true, "of this architecture");
+}
+
+void gemma_shape(ForeignTable& t) {
+  llama_shape(t);
+  if (!t.has("head_dim")) {
+    set_default(t.draft(), "model.head_dim", std::int64_t{256}, "the default of head_dim");
+  }
+}
+
+// A layer has experts when decoder_sparse_step divides its number from 1 and mlp_only_layers does
+// not name it, which counts from 0.
+void expert_layers(ForeignTable& t) {
+  constexpr std::string_view kReason = "nqd has experts in all layers behind the first dense ones";
+  if (t.is_text("decoder_sparse_step", "1")) {
+    t.take("decoder_sparse_step");
+  } else {
+    t.drop("decoder_sparse_step", std::string(kReason));
+  }
+  const YamlEntry* dense = t.take("mlp_only_layers");
+  if (dense == nullptr || dense->value.items.empty()) return;
+  std::int64_t first = 0;
+  for (const YamlNode& layer : dense->value.items) {
+    if (layer.text != std::to_string(first)) {
+      return t.drop("mlp_only_layers", std::string(kReason));
+    }
+    ++first;
+  }
+  t.derive("mlp_only_layers", "model.moe.dense_layers", first, "the first layers");
+}
+
+void qwen_experts(ForeignTable& t) {
+  t.read("num_experts", "model.moe.experts");
+  t.read("num_experts_per_tok", "model.moe.experts_per_token");
+  t.read("moe_intermediate_size", "model.moe.expert_hidden");
+  expert_layers(t);
+}
+
+void qwen3_moe_shape(ForeignTable& t) {
+  qwen3_shape(t);
+  qwen_experts(t);
+}
+
+void qwen2_moe_shape(ForeignTable& t) {
+  llama_shape(t);
+  qwen_experts(t);
+  t.read("shared_expert_intermediate_size", "model.moe.shared_expert_hidden");
+  t.derive("model_type", "model.moe.shared_gate", true, "of this architecture");
+}
+
+void starcoder2_shape(ForeignTable& t) {
+  common_shape(t);
+  t.read("intermediate_size", "model.ffn_hidden");
+  read_known(t, "num_key_value_heads", "model.kv_heads");
+  if (t.boolean("use_bias", true)) return;
+  t.set("use_bias", "model.bias", false);
+  t.set("use_bias", "model.qkv_bias", false);
+}
+
 void deepseek_shape(ForeignTable& t) {
   ImportDraft& draft = t.draft();
   common_shape(t);
@@ -162,6 +224,12 @@ constexpr Architecture kArchitectures[] = {
     {"llama", "llama", true, false, false, true, "rotary", false, llama_shape},
     {"mistral", "llama", true, false, false, true, "rotary", false, llama_shape},
     {"qwen2", "llama", true, false, true, true, "rotary", false, llama_shape},
+    {"qwen2_moe", "moe", true, false, true, true, "rotary", false, qwen2_moe_shape},
+    {"qwen3", "llama", true, false, false, true, "rotary", false, qwen3_shape},
+    {"qwen3_moe", "moe", true, false, false, true, "rotary", false, qwen3_moe_shape},
+    {"gemma", "llama", true, false, false, true, "rotary", true, gemma_shape},
+    {"phi3", "llama", true, false, false, true, "rotary", false, llama_shape},
+    {"starcoder2", "gpt", false, true, true, false, "rotary", true, starcoder2_shape},
     {"mixtral", "moe", true, false, false, true, "rotary", false, mixtral_shape},
     {"deepseek_v2", "moe", true, false, false, true, "rotary", false, deepseek_shape},
     {"deepseek_v3", "moe", true, false, false, true, "rotary", false, deepseek_v3_shape},

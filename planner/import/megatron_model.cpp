@@ -27,7 +27,11 @@ void import_attention(ForeignTable& a) {
     draft.warn(a.at("--num-query-groups", "NQD2313",
                     "--num-query-groups has no effect without --group-query-attention"));
   }
-  if (!megatron_flag(a, "--multi-latent-attention")) return;
+  const bool norms = megatron_flag(a, "--qk-layernorm");
+  if (!megatron_flag(a, "--multi-latent-attention")) {
+    if (norms) a.set("--qk-layernorm", "model.qk_norm", true);
+    return;
+  }
   a.read("--q-lora-rank", "model.mla.q_lora_rank");
   const auto read = [&](std::string_view key, std::string_view path, std::int64_t fallback) {
     if (!a.has(key)) set_default(draft, path, fallback, "the default of " + std::string(key));
@@ -204,6 +208,9 @@ void import_experts(ForeignTable& a) {
                 "the default of --moe-ffn-hidden-size: --ffn-hidden-size");
   }
   a.read("--moe-shared-expert-intermediate-size", "model.moe.shared_expert_hidden");
+  if (megatron_flag(a, "--moe-shared-expert-gate")) {
+    a.set("--moe-shared-expert-gate", "model.moe.shared_gate", true);
+  }
   if (megatron_flag(a, "--moe-router-enable-expert-bias")) {
     a.set("--moe-router-enable-expert-bias", "model.moe.router_bias", true);
   }

@@ -110,8 +110,6 @@ constexpr Reason kReasons[] = {
     {"--weight-decay-incr-style", kLearning},
     {"--rampup-batch-size", "nqd plans the final batch size"},
     {"--num-distributed-optimizer-instances", "nqd shards the optimizer over all of dp"},
-    {"--pipeline-model-parallel-layout", "write it out as parallel.pipeline_split"},
-    {"--qk-layernorm", "its 2 · head_dim weights a layer are not counted"},
     {"--mtp-loss-scaling-factor", "a loss factor does not change what the plan counts"},
     {"--distributed-backend", kPlace},
     {"--distributed-timeout-minutes", kPlace},
@@ -128,12 +126,7 @@ constexpr Reason kReasons[] = {
 
 constexpr std::string_view kNoPlace = "nqd has no such setting";
 
-bool is_explained(std::string_view key) {
-  return std::any_of(std::begin(kReasons), std::end(kReasons), [&](const Reason& reason) {
-    if (!reason.key.ends_with('*')) return reason.key == key;
-    return key.starts_with(reason.key.substr(0, reason.key.size() - 1));
-  });
-}
+bool is_explained(std::string_view key) { return !reason_of(kReasons, key, {}).empty(); }
 
 // Each costs a comparison with every known argument.
 constexpr int kMaxSuggestions = 50;

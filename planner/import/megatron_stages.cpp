@@ -1,9 +1,11 @@
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "planner/import/importers.h"
+#include "planner/import/megatron_layout.h"
 
 namespace nqd::planner {
 namespace {
@@ -11,6 +13,7 @@ namespace {
 constexpr std::string_view kPerVirtual = "--num-layers-per-virtual-pipeline-stage";
 constexpr std::string_view kVirtual = "--num-virtual-stages-per-pipeline-rank";
 constexpr std::string_view kFirst = "--decoder-first-pipeline-num-layers";
+constexpr std::string_view kLayout = "--pipeline-model-parallel-layout";
 constexpr std::string_view kLast = "--decoder-last-pipeline-num-layers";
 
 std::string text(std::int64_t value) { return std::to_string(value); }
@@ -106,6 +109,59 @@ void import_accounted_split(ForeignTable& a, const Stages& s, bool embedding, bo
   a.derive(key, "parallel.pipeline_split", std::move(split), "the others have " + text(each));
 }
 
+// Why nqd has no such pipeline; empty when it has. Its stages hold embedding and loss at their
+// ends, prediction modules before the loss, and each at least one layer.
+std::string unlike_ours(const std::vector<LayoutStage>& stages) {
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    const LayoutStage& stage = stages[i];
+    const std::string name = "stage " + std::to_string(i + 1) + " of " + text(std::ssize(stages));
+    if (stage.layers == 0) return name + " has no layer; nqd's stages have at least one";
+    if (stage.embedding != (i == 0)) return "nqd has the embedding in the first stage";
+    const bool last = i + 1 == stages.size();
+    if (stage.loss != last) return "nqd has the loss in the last stage";
+    if (stage.mtp_layers > 0 && !last) return "nqd has prediction modules in the last stage";
+  }
+  return {};
+}
+
+// True when a layout is given, readable or not: no other key of the stages counts then.
+bool import_layout(ForeignTable& a, Stages& s) {
+  const std::optional<std::string> given = a.text(kLayout);
+  if (!given) return a.has(kLayout);
+  const auto report = [&](const std::string& code, const std::string& message) {
+    Diagnostic diagnostic = a.at(kLayout, code, message);
+    diagnostic.hint =
+        "such as E|t*3|(tt|)*2t|tL: E embedding, t layer, m prediction module, L loss";
+    a.draft().report(std::move(diagnostic));
+    return true;
+  };
+  const std::optional<std::vector<LayoutStage>> stages = parse_pipeline_layout(*given);
+  if (!stages) return report("NQD1008", std::string(kLayout) + " is no layout of stages");
+  const auto count = static_cast<std::int64_t>(stages->size());
+  std::vector<std::int64_t> split;
+  std::int64_t layers = 0;
+  for (const LayoutStage& stage : *stages) {
+    split.push_back(stage.layers);
+    layers += stage.layers;
+  }
+  if (count % s.pp != 0) {
+    return report("NQD2311", text(count) + " stages cannot be shared equally by " + text(s.pp) +
+                                 " ranks of the pipeline");
+  }
+  if (s.layers > 0 && layers != s.layers) {
+    return report("NQD2311", "the layout has " + text(layers) + " layers, --num-layers says " +
+                                 text(s.layers));
+  }
+  s.vpp = count / s.pp;
+  a.derive(kLayout, "parallel.vpp", s.vpp, text(count) + " stages / " + text(s.pp) + " ranks");
+  if (const std::string reason = unlike_ours(*stages); !reason.empty()) {
+    a.drop(kLayout, reason);
+  } else if (count > 1) {
+    a.derive(kLayout, "parallel.pipeline_split", std::move(split), "layers of each stage");
+  }
+  return true;
+}
+
 }  // namespace
 
 void import_megatron_stages(ForeignTable& a) {
@@ -118,7 +174,8 @@ void import_megatron_stages(ForeignTable& a) {
   import_virtual_stages(a, s);
   const bool embedding = megatron_flag(a, "--account-for-embedding-in-pipeline-split");
   const bool loss = megatron_flag(a, "--account-for-loss-in-pipeline-split");
-  if (s.pp * s.vpp <= 4096 && s.layers > 0) {
+  const bool layout = import_layout(a, s);
+  if (!layout && s.pp * s.vpp <= 4096 && s.layers > 0) {
     if (s.first || s.last) {
       import_first_and_last(a, s);
     } else if (embedding || loss) {

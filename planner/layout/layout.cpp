@@ -80,6 +80,10 @@ void UnitBuilder::add_attention() {
     add_column("attention.kv", d_.keys + d_.values, d_.hidden, model_.qkv_bias,
                TensorSplit::kKeyValue);
   }
+  if (model_.qk_norm) {
+    add_norm("attention.q_norm", d_.qk_dim);
+    add_norm("attention.k_norm", d_.qk_dim);
+  }
   add_row("attention.proj", d_.hidden, d_.context);
 }
 
@@ -118,7 +122,9 @@ void UnitBuilder::add_experts() {
   }
   add("moe.experts.proj.weight", {moe.experts, d_.hidden, d_.expert_ffn}, TensorSplit::kExpert);
   if (model_.bias) add("moe.experts.proj.bias", {moe.experts, d_.hidden}, TensorSplit::kExpert);
-  if (moe.shared_expert_hidden > 0) add_mlp("moe.shared", moe.shared_expert_hidden);
+  if (moe.shared_expert_hidden == 0) return;
+  add_mlp("moe.shared", moe.shared_expert_hidden);
+  if (moe.shared_gate) add("moe.shared_gate.weight", {d_.hidden}, TensorSplit::kReplicated);
 }
 
 void UnitBuilder::add_layer(bool moe) {

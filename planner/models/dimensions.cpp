@@ -60,7 +60,7 @@ bool is_plain_gpt(const ModelSpec& model) {
   return model.family == "gpt" && model.norm == Norm::kLayerNorm &&
          model.positions == Positions::kLearned && model.bias && model.qkv_bias && model.causal &&
          !model.gated_mlp && !d.mla && d.kv_heads == d.heads && d.queries == d.hidden &&
-         model.mtp_layers == 0;
+         model.mtp_layers == 0 && !model.qk_norm;
 }
 
 }  // namespace nqd::planner

@@ -28,7 +28,7 @@ Dimensions dimensions_of(const ModelSpec& model);
 
 // A GPT-2-like decoder and nothing else, which is what nqd's own engine trains: family gpt with
 // LayerNorm, learned positions, biases, as many key as query heads of hidden/heads, two matrices in
-// its MLP, and causal attention.
+// its MLP, causal attention, and no norm on queries and keys.
 bool is_plain_gpt(const ModelSpec& model);
 
 }  // namespace nqd::planner

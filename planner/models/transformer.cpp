@@ -80,6 +80,7 @@ class BlockBuilder {
   void attention_core();
   void mlp(const char* hidden, const char* activated, double ffn);
   void activation(double rows_by_ffn, Split split, const char* hidden, const char* activated);
+  void shared_gate();
   void experts();
   void logits();
   // Matrix products, forward, by what they put out: the first, third, fifth … are kept.
@@ -102,6 +103,14 @@ class BlockBuilder {
 void BlockBuilder::query_projection() {
   const auto qkv = static_cast<double>(d_.queries + d_.keys + d_.values);
   column(h_, qkv);
+  if (model_.qk_norm) {
+    const auto queries = static_cast<double>(d_.queries);
+    const auto keys = static_cast<double>(d_.keys);
+    norm(queries, Split::kTensor);
+    norm(keys, Split::kKeyValue);
+    save("attention.query_projected", n_ * queries, Split::kTensor);
+    save("attention.key_projected", n_ * keys, Split::kKeyValue);
+  }
   pass("attention.layout", 2 * n_ * qkv, 2 * n_ * qkv, Split::kTensor);
 }
 
@@ -188,6 +197,14 @@ void BlockBuilder::mlp(const char* hidden, const char* activated, double ffn) {
   row(ffn, h_);
 }
 
+// One number a token; its gradient needs the output that it scales.
+void BlockBuilder::shared_gate() {
+  block_.matmuls.push_back({.rows = n_, .k = h_, .n = 1, .split = Split::kSequence});
+  pass("shared.gate", 2 * n_ * h_, 4 * n_ * h_, Split::kSequence);
+  save("shared.gate", n_, Split::kSequence);
+  save("shared.output", n_ * h_, Split::kSequence);
+}
+
 // Routing, permutation to experts and back, their products, and the shared experts.
 void BlockBuilder::experts() {
   const MoeSpec& moe = model_.moe;
@@ -218,6 +235,7 @@ void BlockBuilder::experts() {
   save("experts.output", held * h_, Split::kExpert);
   if (moe.shared_expert_hidden > 0) {
     mlp("shared.hidden", "shared.activated", static_cast<double>(moe.shared_expert_hidden));
+    if (moe.shared_gate) shared_gate();
   }
   block_.all_to_all_elements = computed * h_;
 }

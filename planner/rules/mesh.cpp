@@ -24,12 +24,35 @@ Diagnostic mesh_violation(std::string code, std::string path, std::string messag
   return diagnostic;
 }
 
-// How to reach `ranks`: the dp that fits, or that none does.
-std::string dp_hint(const ParallelSpec& p, std::int64_t ranks) {
+// "set parallel.dp to 8", or nothing where no dp makes that many ranks.
+std::string dp_edit(const ParallelSpec& p, std::int64_t ranks) {
   const std::int64_t replica = p.tp * p.cp * p.pp;
-  if (divides(replica, ranks)) return "set parallel.dp to " + text(ranks / replica);
-  return "no dp fits: tp·" + std::string(p.cp > 1 ? "cp·" : "") + "pp = " + text(replica) +
-         " does not divide " + text(ranks);
+  return divides(replica, ranks) ? "set parallel.dp to " + text(ranks / replica) : "";
+}
+
+// Why there is no such dp.
+std::string no_dp(const ParallelSpec& p, std::int64_t ranks) {
+  return "; no dp fits: tp·" + std::string(p.cp > 1 ? "cp·" : "") +
+         "pp = " + text(p.tp * p.cp * p.pp) + " does not divide " + text(ranks);
+}
+
+std::string world_hint(const ParallelSpec& p) {
+  const std::string edit = dp_edit(p, *p.world_size);
+  const std::string world = "parallel.world_size to " + text(p.ranks());
+  return edit.empty() ? "set " + world + no_dp(p, *p.world_size) : edit + ", or " + world;
+}
+
+std::string devices_hint(const Config& c) {
+  const ParallelSpec& p = c.parallel;
+  const std::int64_t gpus = c.cluster.gpus_per_node;
+  const std::string cluster =
+      divides(gpus, p.ranks())
+          ? "cluster.nodes to " + text(p.ranks() / gpus)
+          : "cluster.nodes to 1 and cluster.gpus_per_node to " + text(p.ranks());
+  std::string edit = dp_edit(p, c.cluster.devices());
+  if (edit.empty()) return "set " + cluster + no_dp(p, c.cluster.devices());
+  if (p.world_size_given) edit += " and parallel.world_size to " + text(c.cluster.devices());
+  return edit + ", or " + cluster;
 }
 
 void check_size(const Config& c, Diagnostics& out) {
@@ -48,7 +71,7 @@ void check_world(const Config& c, Diagnostics& out) {
   related.insert(related.begin(), value_of("parallel.dp", p.dp));
   out.push_back(mesh_violation("NQD1201", "parallel.world_size",
                                mesh_arithmetic(p) + ", but world_size = " + text(*p.world_size),
-                               dp_hint(p, *p.world_size), std::move(related)));
+                               world_hint(p), std::move(related)));
 }
 
 void check_devices(const Config& c, Diagnostics& out) {
@@ -64,7 +87,7 @@ void check_devices(const Config& c, Diagnostics& out) {
                                mesh_arithmetic(p) + ", but the cluster has " +
                                    text(c.cluster.nodes) + "·" + text(c.cluster.gpus_per_node) +
                                    " = " + text(c.cluster.devices()) + " devices",
-                               dp_hint(p, c.cluster.devices()), std::move(related)));
+                               devices_hint(c), std::move(related)));
 }
 
 void check_tp_in_domain(const Config& c, Diagnostics& out) {
@@ -109,9 +132,10 @@ void check_family_split(const Config& c, Diagnostics& out) {
   out.push_back(violation("NQD1221", path,
                           subject(c.model.family) + " has no heads or layers to split, but tp = " +
                               text(p.tp) + " and pp = " + text(p.pp),
-                          state ? "set tp and pp to 1, or give the model's shape (family gpt)"
-                                : "set tp and pp to 1, and shard its state with zero1, zero2, "
-                                  "zero3 or hsdp",
+                          state ? "set parallel.tp to 1 and parallel.pp to 1, or give the model's "
+                                  "shape (family gpt)"
+                                : "set parallel.tp to 1 and parallel.pp to 1; zero1, zero2, zero3 "
+                                  "and hsdp shard its state",
                           {value_of("parallel.pp", p.pp), value_of("parallel.tp", p.tp),
                            value_of("model.family", c.model.family)}));
 }

@@ -66,28 +66,45 @@ void check_kv_groups(const Config& c, Diagnostics& out) {
                           {value_of("model.heads", heads)}));
 }
 
+// Numbers of heads of equal size that the keys beside it allow.
+std::vector<std::int64_t> legal_heads(const ModelSpec& m) {
+  std::vector<std::int64_t> values = divisors(m.hidden, 4096, m.heads);
+  const auto illegal = [&](std::int64_t heads) {
+    const bool own_kv = m.kv_heads != 0 && m.kv_heads != m.heads;
+    const bool odd = m.positions == Positions::kRotary && !divides(2, m.hidden / heads);
+    return odd || (own_kv && !divides(m.kv_heads, heads));
+  };
+  values.erase(std::remove_if(values.begin(), values.end(), illegal), values.end());
+  return values;
+}
+
 void check_head_size(const Config& c, Diagnostics& out) {
   const std::int64_t hidden = c.model.hidden;
   const std::int64_t heads = c.model.heads;
   if (!attends(c) || c.model.mla.kv_lora_rank > 0 || divides(heads, hidden)) return;
   // A head_dim of its own frees the heads from hidden; hidden / heads is what is derived.
   if (c.model.head_dim != 0 && c.model.head_dim != hidden / heads) return;
+  const std::vector<std::int64_t> legal = legal_heads(c.model);
+  const std::int64_t step = c.model.positions == Positions::kRotary ? 2 * heads : heads;
   out.push_back(
       violation("NQD1205", "model.heads",
                 remainder({"hidden", hidden}, {"heads", heads}) + ": all heads have the same size",
-                "set model.heads to one of " + listed(divisors(hidden, 4096, heads)) +
-                    ", or model.hidden to " + nearest_multiples(hidden, heads),
+                "set model.hidden to " + nearest_multiples(hidden, step) +
+                    (legal.empty() ? "" : ", or model.heads to one of " + listed(legal)),
                 {value_of("model.hidden", hidden)}));
 }
 
 void check_rotary(const Config& c, Diagnostics& out) {
-  const std::int64_t dim = c.model.head_dim;
+  const bool latent = c.model.mla.kv_lora_rank > 0;
+  const std::string key = latent ? "mla.qk_rope_head_dim" : "head_dim";
+  const std::int64_t dim = latent ? c.model.mla.qk_rope_head_dim : c.model.head_dim;
   if (!attends(c) || c.model.positions != Positions::kRotary || divides(2, dim)) return;
   out.push_back(violation(
-      "NQD1260", "model.heads",
-      "head_dim = " + text(dim) + " is odd: rotary positions turn the channels of a head in pairs",
-      "set model.head_dim to " + text(dim + 1) + ", or model.positions to learned",
-      {value_of("model.head_dim", dim)}));
+      "NQD1260", latent ? "model." + key : "model.heads",
+      key + " = " + text(dim) + " is odd: rotary positions turn the channels of a head in pairs",
+      "set model." + key + " to " + text(dim + 1) +
+          (latent ? "" : ", or model.positions to learned"),
+      {value_of("model." + key, dim)}));
 }
 
 void check_width(const Config& c, Diagnostics& out) {
@@ -114,6 +131,13 @@ void check_vocab(const Config& c, Diagnostics& out) {
                                   {value_of("parallel.tp", tp)})));
 }
 
+// A picture's tokens are its patches and the class token: their number is no key.
+std::string context_hint(const Config& c, std::int64_t chunks) {
+  if (c.model.family == "vit") return "set parallel.cp to 1";
+  const std::int64_t parts = c.parallel.sequence_parallel ? c.parallel.cp * c.parallel.tp : 1;
+  return "set model.sequence to " + nearest_multiples(c.model.sequence, std::lcm(chunks, parts));
+}
+
 void check_context(const Config& c, Diagnostics& out) {
   const std::int64_t sequence = c.model.sequence;
   const std::int64_t cp = c.parallel.cp;
@@ -127,8 +151,7 @@ void check_context(const Config& c, Diagnostics& out) {
           (c.model.causal ? ": with causal attention a cp rank takes one chunk from the front and "
                             "one from the back, for equal work"
                           : ": cp ranks hold equal parts of a sequence"),
-      "set model.sequence to " + nearest_multiples(sequence, chunks),
-      {value_of("parallel.cp", cp)}));
+      context_hint(c, chunks), {value_of("parallel.cp", cp)}));
 }
 
 void check_sequence(const Config& c, Diagnostics& out) {

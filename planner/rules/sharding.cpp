@@ -41,7 +41,7 @@ void check_shard_engine(const Config& c, Diagnostics& out) {
   if (p.engine == Engine::kHsdp || p.hsdp_shard == 0) return;
   out.push_back(violation("NQD1217", "parallel.hsdp_shard",
                           "hsdp_shard is for engine hsdp, but engine = " + engine_of(p),
-                          "remove parallel.hsdp_shard, or set parallel.engine to hsdp",
+                          "set parallel.engine to hsdp, or parallel.hsdp_shard to 0",
                           {value_of("parallel.engine", engine_of(p))}));
 }
 
@@ -86,8 +86,7 @@ void check_offload(const Config& c, Diagnostics& out) {
                 "under ddp the " + text(p.dp) +
                     " replicas would each keep a whole copy of the optimizer's state in "
                     "host memory",
-                "set parallel.engine to zero1 or beyond, or train.optimizer.offload to "
-                "false",
+                "set parallel.engine to zero1, zero2 or zero3, or train.optimizer.offload to false",
                 {value_of("parallel.engine", engine_of(p)), value_of("parallel.dp", p.dp)}));
 }
 

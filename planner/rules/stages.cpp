@@ -74,7 +74,7 @@ void check_virtual_stages(const Config& c, Diagnostics& out) {
   if (virtual_stages_piped(p.pp, p.vpp)) return;
   out.push_back(
       violation("NQD1210", "parallel.vpp", "vpp = " + text(p.vpp) + " needs a pipeline, but pp = 1",
-                "set parallel.vpp to 1, or parallel.pp above 1", {value_of("parallel.pp", p.pp)}));
+                "set parallel.vpp to 1, or raise parallel.pp", {value_of("parallel.pp", p.pp)}));
 }
 
 bool zero_bubble(Schedule schedule) {
@@ -87,7 +87,7 @@ void check_zero_bubble(const Config& c, Diagnostics& out) {
   out.push_back(violation("NQD1232", "parallel.schedule",
                           "the schedule " + std::string(name(p.schedule)) +
                               " fills the bubble of a pipeline, but pp = 1",
-                          "set parallel.schedule to 1f1b, or parallel.pp above 1",
+                          "set parallel.schedule to 1f1b, or raise parallel.pp",
                           {value_of("parallel.pp", p.pp)}));
 }
 
@@ -97,13 +97,26 @@ struct StagesWanted {
   std::string hint;
 };
 
-StagesWanted stages_wanted(Schedule schedule, std::int64_t vpp) {
-  const std::string shown(name(schedule));
-  if (schedule == Schedule::kInterleaved) {
-    return {"the interleaved schedule needs vpp > 1, but vpp = 1",
-            "set parallel.vpp above 1, or parallel.schedule to 1f1b"};
+// The smallest number of virtual stages, above one, that even stages allow; 0 = none.
+std::int64_t even_virtual_stages(const Config& c) {
+  const std::int64_t a_rank = c.model.layers / c.parallel.pp;
+  if (!is_transformer(c.model) || !even(c) || !divides(c.parallel.pp, c.model.layers)) return 0;
+  for (std::int64_t vpp = 2; vpp <= a_rank; ++vpp) {
+    if (divides(vpp, a_rank)) return vpp;
   }
-  if (schedule == Schedule::kZbV) {
+  return 0;
+}
+
+StagesWanted stages_wanted(const Config& c) {
+  const std::string shown(name(c.parallel.schedule));
+  const std::int64_t vpp = c.parallel.vpp;
+  if (c.parallel.schedule == Schedule::kInterleaved) {
+    const std::int64_t fits = even_virtual_stages(c);
+    return {"the interleaved schedule needs vpp > 1, but vpp = 1",
+            "set parallel.schedule to 1f1b" +
+                (fits > 0 ? ", or parallel.vpp to " + text(fits) : std::string())};
+  }
+  if (c.parallel.schedule == Schedule::kZbV) {
     return {"the schedule zb-v needs vpp = 2, the two arms of its V, but vpp = " + text(vpp),
             "set parallel.vpp to 2"};
   }
@@ -116,7 +129,7 @@ void check_schedule(const Config& c, Diagnostics& out) {
   // Without a pipeline NQD1210 or NQD1232 says what is wrong.
   const bool piped = virtual_stages_piped(p.pp, p.vpp) && (!zero_bubble(p.schedule) || p.pp > 1);
   if (!piped || schedule_takes(p.schedule, std::max<std::int64_t>(p.pp, 2), p.vpp)) return;
-  StagesWanted wanted = stages_wanted(p.schedule, p.vpp);
+  StagesWanted wanted = stages_wanted(c);
   out.push_back(violation("NQD1223", "parallel.schedule", wanted.message, wanted.hint,
                           {value_of("parallel.vpp", p.vpp), value_of("parallel.pp", p.pp)}));
 }

@@ -24,7 +24,7 @@ void check_sequence_parallel(const Config& c, Diagnostics& out) {
   if (sequence_parallel_used(c.parallel.sequence_parallel, c.parallel.tp)) return;
   out.push_back(violation("NQD1212", "parallel.sequence_parallel",
                           "sequence_parallel needs tp > 1, but tp = 1",
-                          "set parallel.sequence_parallel to false, or parallel.tp above 1",
+                          "set parallel.sequence_parallel to false, or raise parallel.tp",
                           {value_of("parallel.tp", c.parallel.tp)}));
 }
 
@@ -78,7 +78,7 @@ void check_recompute_every(const Config& c, Diagnostics& out) {
       "NQD1245", "train.recompute_every",
       "recompute_every = " + text(t.recompute_every) +
           " groups layers of full recomputation, but recompute = " + std::string(name(t.recompute)),
-      "set train.recompute to full, or remove train.recompute_every",
+      "set train.recompute to full, or train.recompute_every to 1",
       {value_of("train.recompute", std::string(name(t.recompute)))}));
 }
 

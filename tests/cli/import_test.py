@@ -11,13 +11,13 @@ from support import SOURCE, nqd
 CORPUS = SOURCE / "tests/fuzz/corpus"
 
 
-def validate(document):
+def validate(document, schema="import"):
     """The document against the schema, where the validator is installed."""
     try:
         import jsonschema
     except ImportError:
         return
-    jsonschema.validate(document, json.loads((SOURCE / "schemas/import.schema.json").read_text()))
+    jsonschema.validate(document, json.loads((SOURCE / f"schemas/{schema}.schema.json").read_text()))
 
 
 class ImportTest(unittest.TestCase):
@@ -100,6 +100,22 @@ class ImportTest(unittest.TestCase):
         self.assertEqual(0, code, err)
         self.assertIn("d.yaml:2:14: warning[NQD2320]: not expressed: train.ema: true", err)
         self.assertIn("--num-layers 12", out)
+
+    def test_export_as_json(self):
+        config = self.write("d.yaml", "model: {preset: gpt2-124m}\ntrain: {seed: 1234}\n")
+        code, out, err = nqd("export", config, "--to", "deepspeed", "--json")
+        self.assertEqual(0, code, err)
+        document = json.loads(out)
+        validate(document, "export")
+        self.assertEqual(1, json.loads(document["text"])["train_micro_batch_size_per_gpu"])
+        self.assertEqual(["model.preset", "train.runtime", "train.seed"],
+                         [key["path"] for key in document["inexpressible"]])
+        config = self.write("c.yaml", "model: {preset: crop-foundation}\n")
+        code, out, _ = nqd("export", config, "--to", "hf", "--json")
+        document = json.loads(out)
+        validate(document, "export")
+        self.assertEqual((1, None), (code, document["text"]))
+        self.assertEqual("model.family", document["inexpressible"][0]["path"])
 
 
 if __name__ == "__main__":

@@ -58,19 +58,19 @@ TEST_CASE("NQD1201: the mesh and world_size") {
   CHECK(d.code == "NQD1201");
   CHECK(d.path == "parallel.world_size");
   CHECK(d.message == "dp·tp·pp = 2·4·2 = 16, but world_size = 24");
-  CHECK(d.hint == "set parallel.dp to 3");
+  CHECK(d.hint == "set parallel.dp to 3, or parallel.world_size to 16");
   REQUIRE(d.related.size() == 3);
   CHECK(d.related[0].where.file == "parallel.dp");
   CHECK(d.related[0].message == "dp = 2");
   CHECK(only([](Config& c) { c.parallel.world_size = 20; }).hint ==
-        "no dp fits: tp·pp = 8 does not divide 20");
+        "set parallel.world_size to 16; no dp fits: tp·pp = 8 does not divide 20");
 }
 
 TEST_CASE("NQD1202: the mesh and the cluster's devices") {
   const Diagnostic d = only([](Config& c) { c.cluster.nodes = 3; });
   CHECK(d.code == "NQD1202");
   CHECK(d.message == "dp·tp·pp = 2·4·2 = 16, but the cluster has 3·8 = 24 devices");
-  CHECK(d.hint == "set parallel.dp to 3");
+  CHECK(d.hint == "set parallel.dp to 3, or cluster.nodes to 2");
 }
 
 TEST_CASE("NQD1203: tp stays inside a node") {
@@ -109,7 +109,7 @@ TEST_CASE("NQD1201 names cp once there is one") {
   const Diagnostic d = only([](Config& c) { c.parallel.cp = 2; });
   CHECK(d.code == "NQD1201");
   CHECK(d.message == "dp·tp·cp·pp = 2·4·2·2 = 32, but world_size = 16");
-  CHECK(d.hint == "set parallel.dp to 1");
+  CHECK(d.hint == "set parallel.dp to 1, or parallel.world_size to 32");
 }
 
 TEST_CASE("NQD1231, NQD1213: sequences over cp, and over cp and tp") {
@@ -196,7 +196,7 @@ TEST_CASE("NQD1204, NQD1205: heads") {
   CHECK(size.code == "NQD1205");
   CHECK(size.message == "hidden % heads = 64 % 12 = 4: all heads have the same size");
   CHECK(size.hint ==
-        "set model.heads to one of 1, 2, 4, 8, 16, 32, 64, or model.hidden to 60 or 72");
+        "set model.hidden to 60 or 72, or model.heads to one of 1, 2, 4, 8, 16, 32, 64");
 }
 
 TEST_CASE("NQD1206 to NQD1208: layers over stages") {

@@ -36,6 +36,25 @@ TEST_CASE("a config.json gives the published parameter count") {
   CHECK(parameters_of(R"({"model_type": "mistral", "num_hidden_layers": 32, "hidden_size": 4096,
     "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336,
     "vocab_size": 32000, "max_position_embeddings": 32768})") == 7241732096);
+  CHECK(parameters("qwen3_0.6b.json") == 596049920);
+  CHECK(parameters("qwen3_30b_a3b.json") == 30532122624);
+  CHECK(parameters("qwen1.5_moe_a2.7b.json") == 14315784192);
+  CHECK(parameters("starcoder2_3b.json") == 3030371328);
+  // Gemma-2B
+  CHECK(parameters_of(R"({"model_type": "gemma", "num_hidden_layers": 18, "hidden_size": 2048,
+    "num_attention_heads": 8, "num_key_value_heads": 1, "head_dim": 256, "intermediate_size": 16384,
+    "vocab_size": 256000, "max_position_embeddings": 8192})") == 2506172416);
+  // Phi-3-mini-4k
+  CHECK(parameters_of(R"({"model_type": "phi3", "num_hidden_layers": 32, "hidden_size": 3072,
+    "num_attention_heads": 32, "num_key_value_heads": 32, "intermediate_size": 8192,
+    "vocab_size": 32064, "max_position_embeddings": 4096})") == 3821079552);
+  // DeepSeek-V2-Lite
+  CHECK(parameters_of(R"({"model_type": "deepseek_v2", "num_hidden_layers": 27, "hidden_size": 2048,
+    "num_attention_heads": 16, "intermediate_size": 10944, "vocab_size": 102400,
+    "max_position_embeddings": 163840, "q_lora_rank": null, "kv_lora_rank": 512,
+    "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "n_routed_experts": 64,
+    "num_experts_per_tok": 6, "moe_intermediate_size": 1408, "n_shared_experts": 2,
+    "first_k_dense_replace": 1})") == 15706484224);
   // Pythia-160M
   CHECK(parameters_of(R"({"model_type": "gpt_neox", "num_hidden_layers": 12, "hidden_size": 768,
     "num_attention_heads": 12, "intermediate_size": 3072, "vocab_size": 50304,

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <cstdint>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -137,6 +139,35 @@ TEST_CASE("recomputation, stages and experts in Megatron's words") {
       loaded(import_base("--num-experts 4 --moe-layer-freq '([0]*3+[1]*5)' --swiglu"));
   CHECK(moe.model.moe.dense_layers == 3);
   CHECK(is_listed(import_base("--num-experts 4 --moe-layer-freq 2"), "--moe-layer-freq"));
+}
+
+TEST_CASE("a pipeline layout gives the layers of each stage") {
+  const std::string pp2 = "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout ";
+  using Split = std::vector<std::int64_t>;
+  const auto split = [&](const std::string& layout) {
+    const Config c = loaded(import_base("--global-batch-size 8 " + pp2 + "'" + layout + "'"));
+    CHECK(c.parallel.vpp == std::ssize(c.parallel.pipeline_split) / 2);
+    return c.parallel.pipeline_split;
+  };
+  CHECK(split("Et*3|tttttL") == Split{3, 5});
+  CHECK(split("Et,(tt|)*3tL") == Split{3, 2, 2, 1});
+  CHECK(split("E(t*2|)*3t*2,L") == Split{2, 2, 2, 2});
+  // What nqd's stages cannot be is listed, with the reason.
+  for (const std::string other : {"E|t*8L", "Et*4|t*4|L|", "t*4|Et*4L", "Et*4L|t*4"}) {
+    INFO(other);
+    CHECK(is_listed(import_base(pp2 + "'" + other + "'"), "--pipeline-model-parallel-layout"));
+  }
+  for (const std::string wrong : {"Et*4|t*4|L", "Et*4|t*5L"}) {
+    INFO(wrong);
+    CHECK(finding(import_base(pp2 + "'" + wrong + "'"), "NQD2311") != nullptr);
+  }
+  for (const std::string bad : {"Et*x|tL", "(t|", "Et*99999999|tL", "tE|tL", "Et*4|q*4L", "E(t)4|L",
+                                "(((t*60000)*60000|"}) {
+    INFO(bad);
+    const ImportResult result = import_base(pp2 + "'" + bad + "'");
+    CHECK(result.exit_code == ExitCode::kUsage);
+    CHECK(finding(result, "NQD1008") != nullptr);
+  }
 }
 
 TEST_CASE("every argument without a place is listed, with its line and a reason") {

@@ -1,8 +1,10 @@
 // Config -> another tool's text -> config.
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "planner/import/export.h"
@@ -136,7 +138,7 @@ TEST_CASE("generated configs come back from Megatron's arguments") {
     INFO(yaml);
     const LoadedConfig first = load_config_text(yaml, "generated.yaml");
     if (!first.ok()) continue;
-    const ExportResult text = export_megatron(first.config);
+    const ExportResult text = export_config(first, ExportFormat::kMegatron);
     INFO(text.text);
     CHECK(text.inexpressible.empty());
     const ImportResult back = import_text(ForeignFormat::kMegatron, text.text);
@@ -155,12 +157,11 @@ TEST_CASE("generated configs come back from Megatron's arguments") {
 
 TEST_CASE("an imported config, exported and imported again, is the same") {
   for (const std::string name : {"gpt3_175b.sh", "llama3_405b.sh", "mixtral_8x7b.sh"}) {
-    const Config first = imported(fixture_request(ForeignFormat::kMegatron, name));
-    const ExportResult text = export_megatron(first);
+    const ImportResult first = import_config(fixture_request(ForeignFormat::kMegatron, name));
+    const LoadedConfig a = load_config_text(first.yaml, "a");
+    const ExportResult text = export_config(a, ExportFormat::kMegatron);
     CHECK(text.inexpressible.empty());
     const ImportResult back = import_text(ForeignFormat::kMegatron, text.text);
-    const LoadedConfig a =
-        load_config_text(import_config(fixture_request(ForeignFormat::kMegatron, name)).yaml, "a");
     const LoadedConfig b = load_config_text(back.yaml, "b");
     CHECK(resolved(a, {"model.", "parallel.", "train."}) ==
           resolved(b, {"model.", "parallel.", "train."}));
@@ -169,41 +170,113 @@ TEST_CASE("an imported config, exported and imported again, is the same") {
 
 TEST_CASE("models come back from a config.json") {
   for (const std::string name :
-       {"gpt2.json", "llama3_8b.json", "mixtral_8x7b.json", "deepseek_v3.json"}) {
+       {"gpt2.json", "llama3_8b.json", "mixtral_8x7b.json", "deepseek_v3.json", "qwen3_0.6b.json",
+        "qwen3_30b_a3b.json", "qwen1.5_moe_a2.7b.json", "starcoder2_3b.json"}) {
+    INFO(name);
     const ImportResult first = import_config(fixture_request(ForeignFormat::kHuggingFace, name));
-    const ExportResult text = export_hugging_face(loaded(first));
+    const LoadedConfig a = load_config_text(first.yaml, "a");
+    const ExportResult text = export_config(a, ExportFormat::kHuggingFace);
     INFO(text.text);
     const ImportResult back = import_text(ForeignFormat::kHuggingFace, text.text);
     CHECK(back.unrepresented.empty());
-    CHECK(resolved(load_config_text(first.yaml, "a"), {"model."}) ==
-          resolved(load_config_text(back.yaml, "b"), {"model."}));
+    CHECK(resolved(a, {"model."}) == resolved(load_config_text(back.yaml, "b"), {"model."}));
   }
 }
 
 TEST_CASE("DeepSpeed's own words come back, the model is listed") {
   ImportRequest r = fixture_request(ForeignFormat::kDeepSpeed, "zero2.json");
   r.model = fixture("llama3_8b.json");
-  const ImportResult first = import_config(r);
-  const ExportResult text = export_deepspeed(loaded(first));
-  REQUIRE(text.inexpressible.size() == 1);
-  CHECK(text.inexpressible.front().path == "model");
+  const LoadedConfig first = load_config_text(import_config(r).yaml, "a");
+  const ExportResult text = export_config(first, ExportFormat::kDeepSpeed);
+  for (const InexpressibleKey& key : text.inexpressible) {
+    INFO(key.path);
+    CHECK((key.path.starts_with("model.") || key.path == "train.steps" ||
+           key.path == "train.dropout" || key.path == "train.optimizer.warmup_steps"));
+  }
   ImportRequest again = request(ForeignFormat::kDeepSpeed, text.text);
   again.model = fixture("llama3_8b.json");
-  const ImportResult back = import_config(again);
-  CHECK(resolved(load_config_text(first.yaml, "a"), {"model.", "parallel.", "train."}) ==
-        resolved(load_config_text(back.yaml, "b"), {"model.", "parallel.", "train."}));
+  const LoadedConfig back = load_config_text(import_config(again).yaml, "b");
+  for (const std::string section : {"model.", "parallel.", "train.micro", "train.global",
+                                    "train.precision", "train.gradient", "train.bucket"}) {
+    CHECK(resolved(first, {section}) == resolved(back, {section}));
+  }
 }
 
-TEST_CASE("what Megatron-LM cannot say is listed") {
+TEST_CASE("a pipeline of any stages comes back as a layout") {
+  for (const std::string split : {"[4, 2, 1, 1]", "[1, 2, 3, 2]", "[3, 1, 1, 3]"}) {
+    const LoadedConfig c = load_config_text(
+        "model: {preset: gpt2-124m, layers: 8, mtp_layers: 1}\ncluster: {gpus_per_node: 2}\n"
+        "parallel: {pp: 2, vpp: 2, schedule: interleaved, pipeline_split: " +
+            split + "}\ntrain: {runtime: megatron, global_batch_size: 4}\n",
+        "c.yaml");
+    INFO(all_findings(c.diagnostics));
+    REQUIRE(c.ok());
+    const ExportResult text = export_config(c, ExportFormat::kMegatron);
+    INFO(text.text);
+    CHECK(text.inexpressible.empty());
+    const Config back = loaded(import_text(ForeignFormat::kMegatron, text.text));
+    CHECK(back.parallel.pipeline_split == c.config.parallel.pipeline_split);
+    CHECK(back.parallel.vpp == 2);
+  }
+}
+
+std::string listed_paths(const ExportResult& result) {
+  std::string paths;
+  for (const InexpressibleKey& key : result.inexpressible) paths += key.path + " ";
+  return paths;
+}
+
+TEST_CASE("what a format cannot say is listed") {
   const LoadedConfig c = load_config_text(
       "model: {preset: gpt2-124m}\nparallel: {dp: 2, engine: hsdp, hsdp_shard: 2}\n"
-      "train: {ema: true, bucket_bytes: 1001}\n",
+      "train: {ema: true, bucket_bytes: 1001, threads: 1, seed: 1234}\n",
       "c.yaml");
   REQUIRE(c.ok());
-  std::string paths;
-  for (const InexpressibleKey& key : export_megatron(c.config).inexpressible)
-    paths += key.path + " ";
-  CHECK(paths == "parallel.engine parallel.hsdp_shard train.runtime train.bucket_bytes train.ema ");
+  CHECK(listed_paths(export_config(c, ExportFormat::kMegatron)) ==
+        "parallel.engine parallel.hsdp_shard train.runtime train.ema train.bucket_bytes "
+        "train.threads ");
+  // A value equal to the default was given all the same.
+  CHECK(listed_paths(export_config(c, ExportFormat::kDeepSpeed)) ==
+        "model.preset train.runtime train.ema train.seed train.bucket_bytes train.threads ");
+  CHECK(listed_paths(export_config(c, ExportFormat::kHuggingFace)) ==
+        "parallel.engine parallel.dp parallel.hsdp_shard train.ema train.seed train.bucket_bytes "
+        "train.threads ");
+}
+
+// Every value of every shipped config is in the exported text, or listed.
+TEST_CASE("no key of a shipped config is dropped") {
+  int texts = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(NQD_SOURCE_DIR "/configs")) {
+    if (entry.path().extension() != ".yaml") continue;
+    INFO(entry.path().string());
+    const LoadedConfig config = load_config(entry.path().string());
+    REQUIRE(config.ok());
+    const std::pair<ExportFormat, ForeignFormat> formats[] = {
+        {ExportFormat::kMegatron, ForeignFormat::kMegatron},
+        {ExportFormat::kHuggingFace, ForeignFormat::kHuggingFace},
+        {ExportFormat::kDeepSpeed, ForeignFormat::kDeepSpeed}};
+    for (const auto& [to, from] : formats) {
+      const ExportResult text = export_config(config, to);
+      if (text.text.empty()) {
+        CHECK(listed_paths(text) == "model.family ");
+        continue;
+      }
+      ++texts;
+      const std::string listed = " " + listed_paths(text);
+      const std::string back =
+          resolved(load_config_text(import_text(from, text.text).yaml, "back"), {""});
+      for (const ResolvedValue& value : config.resolved) {
+        if (!config.places.contains(value.path) || value.path == "model.preset" ||
+            value.path == "model.family") {
+          continue;
+        }
+        INFO(value.path << " = " << value.value << "\n" << text.text);
+        const bool said = back.find(value.path + " = " + value.value + "\n") != std::string::npos;
+        CHECK((said || listed.find(" " + value.path + " ") != std::string::npos));
+      }
+    }
+  }
+  CHECK(texts >= 120);
 }
 
 }  // namespace

@@ -9,17 +9,10 @@
 #include <utility>
 
 #include "base/diagnostic.h"
-#include "base/error.h"
 #include "planner/planner.h"
 
 namespace nqd::cli {
 namespace {
-
-[[noreturn]] void throw_quiet(ExitCode code, const std::string& message) {
-  Error error(code, "", message);
-  error.set_quiet(true);
-  throw error;
-}
 
 void print_all(const std::vector<Diagnostic>& diagnostics) {
   for (const Diagnostic& diagnostic : diagnostics) std::cerr << format(diagnostic);
@@ -66,16 +59,17 @@ planner::LoadedConfig load_or_throw(const ConfigFlags& flags, bool speaker) {
       planner::load_config(flags.path, {flags.overrides, flags.cluster_file});
   speak(loaded.diagnostics, speaker, loaded.ok());
   if (!loaded.ok()) {
-    throw_quiet(is_malformed(loaded.diagnostics) ? ExitCode::kUsage : ExitCode::kNo,
-                "config " + flags.path + " is not valid");
+    throw ConfigError(is_malformed(loaded.diagnostics) ? ExitCode::kUsage : ExitCode::kNo,
+                      "config " + flags.path + " is not valid", loaded.diagnostics);
   }
   return loaded;
 }
 
 planner::Plan plan_or_throw(const planner::LoadedConfig& loaded, bool speaker) {
   planner::Plan plan = planner::make_plan(loaded.config);
-  speak(plan_findings(loaded, plan), speaker, plan.valid);
-  if (!plan.valid) throw_quiet(ExitCode::kNo, "the plan is not valid");
+  const std::vector<Diagnostic> findings = plan_findings(loaded, plan);
+  speak(findings, speaker, plan.valid);
+  if (!plan.valid) throw ConfigError(ExitCode::kNo, "the plan is not valid", findings);
   return plan;
 }
 

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/diagnostic.h"
+#include "base/error.h"
 #include "planner/config/config.h"
 #include "planner/plan/plan.h"
 
@@ -23,6 +25,19 @@ struct ConfigFlags {
 // Adds the CONFIG argument, --set and --cluster.
 void add_config_flags(CLI::App& command, ConfigFlags& flags);
 
+// A config that a command cannot go on with; its diagnostics are on stderr.
+class ConfigError : public Error {
+ public:
+  ConfigError(ExitCode exit_code, const std::string& message, std::vector<Diagnostic> diagnostics)
+      : Error(exit_code, "", message), diagnostics_(std::move(diagnostics)) {
+    set_quiet(true);
+  }
+  const std::vector<Diagnostic>& diagnostics() const { return diagnostics_; }
+
+ private:
+  std::vector<Diagnostic> diagnostics_;
+};
+
 // NQD10xx: the text is malformed (exit 2); later codes say that a well-formed config breaks a rule
 // (exit 1).
 bool is_malformed(const std::vector<Diagnostic>& diagnostics);
@@ -37,9 +52,9 @@ std::vector<Diagnostic> plan_findings(const planner::LoadedConfig& loaded,
 void wait_for_speaker();
 
 // Loads one config; the `speaker` among the processes of a job prints its diagnostics to stderr.
-// Throws Error: kUsage when it is malformed, kNo when it breaks a rule of the mesh (quiet: the
-// diagnostics have said it). Another process first waits for the launcher to end it over the
-// speaker's error; that it does not means that the error is its own, and it prints too.
+// Throws ConfigError: kUsage when it is malformed, kNo when it breaks a rule of the mesh. Another
+// process first waits for the launcher to end it over the speaker's error; that it does not means
+// that the error is its own, and it prints too.
 planner::LoadedConfig load_or_throw(const ConfigFlags& flags, bool speaker);
 
 // make_plan of a loaded config, its findings located and printed. Throws quietly as above (kNo).

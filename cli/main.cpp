@@ -4,13 +4,19 @@
 #include <iostream>
 #include <new>
 #include <string>
+#include <vector>
 
+#include "base/diagnostic.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/command.h"
+#include "cli/config_input.h"
 #include "collectives/communicator.h"
 #include "collectives/world.h"
+#include "planner/config/source.h"
+#include "planner/config/suggest.h"
 #include "reports/envelope.h"
+#include "reports/plan_json.h"
 
 namespace nqd::cli {
 namespace {
@@ -41,6 +47,44 @@ int report(const Error& error) {
   return static_cast<int>(error.exit_code());
 }
 
+// Whether the command that runs was asked for JSON. Those that run as many processes say what went
+// wrong on stderr alone: one document would become as many.
+bool prints_json(const CLI::App& app) {
+  for (const CLI::App* command : app.get_subcommands()) {
+    if (command->get_name() == "train" || command->get_name() == "bench") return false;
+    const CLI::Option* json = command->get_option_no_throw("--json");
+    if ((json != nullptr && json->count() > 0) || prints_json(*command)) return true;
+  }
+  return false;
+}
+
+void print_failure(const Error& error) {
+  if (const auto* config = dynamic_cast<const ConfigError*>(&error)) {
+    std::cout << reports::failure_json(config->diagnostics()) << std::flush;
+    return;
+  }
+  Diagnostic diagnostic;
+  diagnostic.code = error.code();
+  diagnostic.message = error.what();
+  diagnostic.hint = error.hint();
+  std::cout << reports::failure_json({diagnostic}) << std::flush;
+}
+
+void report_usage(const CLI::App& app, const Context& context, const CLI::ParseError& error) {
+  std::string message = error.what();
+  std::string hint = "`nqd --help`, or `nqd COMMAND --help`";
+  const bool word = context.argv.size() > 1 && !context.argv[1].starts_with('-');
+  if (word && app.get_subcommands().empty()) {
+    const std::string& asked = context.argv[1];
+    message = "there is no command \"" + planner::printable(asked) + "\"";
+    std::vector<std::string> names;
+    for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+    const auto meant = planner::closest(asked, {names.begin(), names.end()});
+    hint = meant ? "did you mean " + *meant + "?" : "`nqd --help` lists the commands";
+  }
+  log::error(message + "\n  hint: " + hint);
+}
+
 int run(int argc, char** argv) {
   Context context{{argv, argv + argc}, 0};
   CLI::App app("Plan, measure and run distributed training, and prove that the three agree.",
@@ -59,8 +103,11 @@ int run(int argc, char** argv) {
   } catch (const CLI::CallForVersion& version) {
     return app.exit(version);
   } catch (const CLI::ParseError& error) {
-    log::error(std::string(error.what()) + "\n  hint: `nqd --help`, or `nqd COMMAND --help`");
+    report_usage(app, context, error);
     return static_cast<int>(ExitCode::kUsage);
+  } catch (const Error& error) {
+    if (prints_json(app)) print_failure(error);
+    throw;
   }
   // A result that did not reach its reader is no success.
   std::cout.flush();

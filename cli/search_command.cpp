@@ -47,16 +47,21 @@ struct Options {
   bool json = false;
 };
 
-// Loads a config of which the mesh may be wrong: it is what the search is for.
-planner::LoadedConfig load(const std::string& path, const planner::LoadOptions& options) {
+// Loads a config of which the mesh may be wrong: it is what the search is for. Values of `swept`
+// were overridden by --sweep.
+planner::LoadedConfig load(const std::string& path, const planner::LoadOptions& options,
+                           const std::vector<ps::SweepAxis>& swept = {}) {
   planner::LoadedConfig loaded = planner::load_config(path, options);
-  const std::vector<Diagnostic> findings = ps::lasting_findings(loaded);
-  for (const Diagnostic& finding : findings) std::cerr << format(finding);
+  std::vector<Diagnostic> findings = ps::lasting_findings(loaded);
+  for (Diagnostic& finding : findings) {
+    const auto concerns = [&](const ps::SweepAxis& axis) { return axis.path == finding.path; };
+    const bool of_sweep = std::any_of(swept.begin(), swept.end(), concerns);
+    if (of_sweep && finding.where.file == "--set") finding.where.file = "--sweep";
+    std::cerr << format(finding);
+  }
   if (has_errors(findings)) {
-    Error error(is_malformed(findings) ? ExitCode::kUsage : ExitCode::kNo, "",
-                "config " + path + " is not valid");
-    error.set_quiet(true);
-    throw error;
+    throw ConfigError(is_malformed(findings) ? ExitCode::kUsage : ExitCode::kNo,
+                      "config " + path + " is not valid", findings);
   }
   return loaded;
 }
@@ -106,7 +111,7 @@ int run_sweep(const Options& options) {
     }
     ps::SweepPoint point;
     point.values = std::move(values);
-    point.config = ps::start_of(load(options.path, at));
+    point.config = ps::start_of(load(options.path, at, axes));
     point.result = ps::search(point.config, search);
     point.plans = details(point.config, point.result, 1);
     any = any || !point.plans.empty();
@@ -200,7 +205,7 @@ void add_search_command(CLI::App& app, Context& context) {
   command
       ->add_option("--top", options->top,
                    "plans to print (default 10; --json without it: every mesh)")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 1 << 20))
       ->type_name("K");
   command
       ->add_option("--memory-limit,--fast-memory-limit", options->memory_limit,
@@ -219,7 +224,7 @@ void add_search_command(CLI::App& app, Context& context) {
                    "write the best plan there as a config that mesh-plan accepts")
       ->type_name("FILE");
   command->add_option("--threads", options->threads, "default: one a core")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 4096))
       ->type_name("N");
   command->add_flag("--json", options->json, "print JSON");
   command->footer(

@@ -37,6 +37,7 @@ Tables read_tables(const std::vector<std::string>& paths, int& exit_code) {
     try {
       tables.push_back(planner::read_published(path));
     } catch (const Error& error) {
+      if (tables.empty() && &path == &paths.back()) throw;
       log::error("[" + error.code() + "]: " + error.what() + "\n  hint: " + error.hint());
       exit_code = static_cast<int>(error.exit_code());
     }

@@ -17,7 +17,7 @@ std::optional<int> place(int line_or_column) {
 
 void write_diagnostic(JsonWriter& json, const Diagnostic& diagnostic) {
   json.begin_object();
-  json.field("code", diagnostic.code);
+  json.field("code", known(diagnostic.code));
   json.field("severity", name(diagnostic.severity));
   json.field("file", known(diagnostic.where.file));
   json.field("line", place(diagnostic.where.line));
@@ -179,6 +179,16 @@ void write_plan(JsonWriter& json, const planner::Plan& plan) {
   json.field("mfu", measured(plan.mfu));
   json.field("hfu", measured(plan.hfu));
   json.field("recommendation", known(plan.recommendation));
+}
+
+std::string failure_json(const std::vector<Diagnostic>& diagnostics) {
+  JsonWriter json;
+  json.begin_object();
+  json.field("schema_version", kSchemaVersion);
+  json.key("diagnostics").begin_array();
+  for (const Diagnostic& diagnostic : diagnostics) write_diagnostic(json, diagnostic);
+  json.end().end();
+  return json.take();
 }
 
 std::string plan_json(const std::vector<PlannedConfig>& configs, bool rank_maps) {

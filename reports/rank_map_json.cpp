@@ -1,5 +1,8 @@
 #include "reports/rank_map_json.h"
 
+#include <cstdint>
+#include <vector>
+
 #include "planner/mesh/rank_map.h"
 
 namespace nqd::reports {
@@ -36,6 +39,15 @@ void write_rank_map(JsonWriter& json, const planner::Config& config) {
     }
     json.end();
   }
+  json.key("embedding").begin_array();
+  for (std::int64_t group = 0; group < map.group_count(planner::MeshAxis::kPp); ++group) {
+    const std::vector<std::int64_t> ends = map.embedding_members(group);
+    if (ends.empty()) break;
+    json.begin_array(Layout::kInline);
+    for (const std::int64_t rank : ends) json.value(rank);
+    json.end();
+  }
+  json.end();
   json.end().end();
 }
 

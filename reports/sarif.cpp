@@ -66,6 +66,9 @@ void write_place(JsonWriter& json, const SourceLocation& where, std::string_view
   if (column + static_cast<std::size_t>(length) - 1 <= line.size()) {
     json.field("startColumn", code_points(line, column - 1) + 1);
     json.field("endColumn", code_points(line, column - 1 + static_cast<std::size_t>(length)) + 1);
+  } else if (line.empty() && where.column > 0) {
+    // Of a line that is not shown only the byte is known, which is the same in ASCII.
+    json.field("startColumn", where.column);
   }
   json.end().end();
 }
@@ -94,11 +97,16 @@ void write_locations(JsonWriter& json, const Diagnostic& diagnostic, const std::
   json.end();
 }
 
+std::string sentence(const std::string& text) {
+  const bool ended = text.ends_with('.') || text.ends_with('?') || text.ends_with('!');
+  return ended ? text : text + ".";
+}
+
 std::string message_of(const Diagnostic& diagnostic) {
-  std::string text = diagnostic.message + ".";
-  if (!diagnostic.expected.empty()) text += " Expected " + diagnostic.expected + ".";
-  if (!diagnostic.got.empty()) text += " Got " + diagnostic.got + ".";
-  if (!diagnostic.hint.empty()) text += " Hint: " + diagnostic.hint + ".";
+  std::string text = sentence(diagnostic.message);
+  if (!diagnostic.expected.empty()) text += " Expected " + sentence(diagnostic.expected);
+  if (!diagnostic.got.empty()) text += " Got " + sentence(diagnostic.got);
+  if (!diagnostic.hint.empty()) text += " Hint: " + sentence(diagnostic.hint);
   return text;
 }
 

@@ -64,21 +64,38 @@ std::string places_text(const RankMap& map, std::int64_t gpus_per_node) {
   return text;
 }
 
+// The groups of one kind by their members, a line each.
+template <typename Members>
+std::string groups_text(const std::string& title, std::int64_t count, Members members) {
+  std::string text = "  " + title + "\n";
+  const std::int64_t head = count <= kGroupsListed ? count : 3;
+  for (std::int64_t group = 0; group < head; ++group) {
+    text += "    " + members_text(members(group)) + "\n";
+  }
+  if (head == count) return text;
+  return text + "    … " + std::to_string(count - head - 1) + " more …\n    " +
+         members_text(members(count - 1)) + "\n";
+}
+
+std::string groups_of(std::int64_t count, std::int64_t size) {
+  return std::to_string(count) + (count == 1 ? " group of " : " groups of ") + std::to_string(size);
+}
+
 std::string axis_text(const RankMap& map, MeshAxis axis) {
   const std::int64_t count = map.group_count(axis);
   const std::int64_t nodes = map.nodes_of_group(axis);
-  std::string text =
-      "  " + std::string(name(axis)) + ": " + std::to_string(count) +
-      (count == 1 ? " group of " : " groups of ") + std::to_string(map.group_size(axis)) + ", " +
-      (nodes == 1 ? "inside a node" : "over " + std::to_string(nodes) + " nodes") + "\n";
-  const std::int64_t head = count <= kGroupsListed ? count : 3;
-  for (std::int64_t group = 0; group < head; ++group) {
-    text += "    " + members_text(map.members(axis, group)) + "\n";
-  }
-  if (head == count) return text;
-  text += "    … " + std::to_string(count - head - 1) + " more …\n    " +
-          members_text(map.members(axis, count - 1)) + "\n";
-  return text;
+  const std::string title =
+      std::string(name(axis)) + ": " + groups_of(count, map.group_size(axis)) + ", " +
+      (nodes == 1 ? "inside a node" : "over " + std::to_string(nodes) + " nodes");
+  return groups_text(title, count, [&](std::int64_t group) { return map.members(axis, group); });
+}
+
+// The ends of each pipeline, where the head shares the embedding.
+std::string embedding_text(const RankMap& map) {
+  if (map.embedding_members(0).empty()) return {};
+  const std::int64_t count = map.group_count(MeshAxis::kPp);
+  return groups_text("embedding: " + groups_of(count, 2) + ", first and last stage", count,
+                     [&](std::int64_t group) { return map.embedding_members(group); });
 }
 
 }  // namespace
@@ -109,7 +126,10 @@ RankMap::RankMap(const Config& config)
       gpus_per_node_(config.cluster.gpus_per_node),
       nics_per_node_(config.cluster.nics_per_node > 0 ? config.cluster.nics_per_node
                                                       : config.cluster.gpus_per_node),
-      order_(config.parallel.order) {}
+      order_(config.parallel.order),
+      // A V has both ends of the model on its first rank.
+      tied_ends_(is_transformer(config.model) && config.model.tied_head && config.parallel.pp > 1 &&
+                 config.parallel.schedule != Schedule::kZbV) {}
 
 std::int64_t RankMap::stride(MeshAxis axis) const {
   const bool pp_first = order_ == MeshOrder::kPpThenDp;
@@ -168,6 +188,12 @@ std::vector<std::int64_t> RankMap::members(MeshAxis axis, std::int64_t group) co
   return ranks;
 }
 
+std::vector<std::int64_t> RankMap::embedding_members(std::int64_t group) const {
+  if (!tied_ends_) return {};
+  const std::vector<std::int64_t> pipeline = members(MeshAxis::kPp, group);
+  return {pipeline.front(), pipeline.back()};
+}
+
 std::vector<std::int64_t> RankMap::expert_group(std::int64_t group) const {
   const std::int64_t groups_of_stage = dp_ * cp_ * tp_ / ep_;
   const std::int64_t stage = group / groups_of_stage;
@@ -206,7 +232,7 @@ std::string render_rank_map(const Config& config) {
   for (const MeshAxis axis : kMeshAxes) {
     if (map.group_size(axis) > 1) text += axis_text(map, axis);
   }
-  return text;
+  return text + embedding_text(map);
 }
 
 std::string open_mpi_rankfile(const Config& config, const std::vector<std::string>& hosts) {

@@ -43,6 +43,9 @@ class RankMap {
   // Ranks of a group, ascending. Groups are numbered by their first rank, those of ep stage by
   // stage.
   std::vector<std::int64_t> members(MeshAxis axis, std::int64_t group) const;
+  // The first and the last rank of a pipeline, which sum the gradient of the embedding that the
+  // head shares; empty when they share none. As many groups as of pp.
+  std::vector<std::int64_t> embedding_members(std::int64_t group) const;
   // The most nodes that a group of the axis touches.
   std::int64_t nodes_of_group(MeshAxis axis) const;
 
@@ -53,6 +56,7 @@ class RankMap {
   std::int64_t dp_, tp_, cp_, pp_, ep_, expert_tp_;
   std::int64_t gpus_per_node_, nics_per_node_;
   MeshOrder order_;
+  bool tied_ends_;
 };
 
 // The map as text: a line a rank and the members of every group; of a world of more than 64 ranks

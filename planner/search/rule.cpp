@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::array<RuleInfo, kRules> kInfo = {{
     {"NQD1224", "size", "more ranks than nqd plans for"},
-    {"NQD1202", "devices", "the mesh does not use every device once"},
+    {"NQD1202", "devices", "tp·cp·pp·dp is not the number of devices"},
     {"NQD1221", "family", "the model has no heads or layers to split"},
     {"NQD1230", "context-family", "the model has no sequence to split"},
     {"NQD1203", "tp-domain", "tp leaves the scale-up domain"},

@@ -250,6 +250,7 @@ class RankMap(unittest.TestCase):
         self.assertEqual(64, len(rank_map["ranks"]))
         self.assertEqual([[*range(8 * i, 8 * i + 8)] for i in range(8)], rank_map["groups"]["tp"])
         self.assertEqual([*range(0, 64, 8)], rank_map["groups"]["pp"][0])
+        self.assertEqual([0, 56], rank_map["groups"]["embedding"][0])
         _, out, _ = nqd("mesh-plan", self.CONFIG, "--map")
         self.assertIn("rank map, order tp-cp-dp-pp: 64 ranks on 8 nodes of 8", out)
         self.assertIn("    0, 8, …, 56 (every 8)\n", out)

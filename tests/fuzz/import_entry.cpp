@@ -35,11 +35,17 @@ void import_anything(planner::ForeignFormat from, std::string_view text) {
   if (!ok || is_incomplete(result)) return;
   const planner::LoadedConfig loaded = planner::load_config_text(result.yaml, "imported.yaml");
   require(loaded.ok(), "the imported config does not load:\n" + result.yaml);
-  const std::string arguments = planner::export_megatron(loaded.config).text;
-  require(import_text(planner::ForeignFormat::kMegatron, arguments).exit_code != ExitCode::kUsage,
-          "the exported arguments cannot be read:\n" + arguments);
-  planner::export_hugging_face(loaded.config);
-  planner::export_deepspeed(loaded.config);
+  const std::pair<planner::ExportFormat, planner::ForeignFormat> formats[] = {
+      {planner::ExportFormat::kMegatron, planner::ForeignFormat::kMegatron},
+      {planner::ExportFormat::kHuggingFace, planner::ForeignFormat::kHuggingFace},
+      {planner::ExportFormat::kDeepSpeed, planner::ForeignFormat::kDeepSpeed}};
+  for (const auto& [to, back] : formats) {
+    const planner::ExportResult exported = planner::export_config(loaded, to);
+    planner::export_json(exported);
+    if (exported.text.empty()) continue;
+    require(import_text(back, exported.text).exit_code != ExitCode::kUsage,
+            "the exported text cannot be read:\n" + exported.text);
+  }
 }
 
 }  // namespace nqd::fuzz

@@ -7,9 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "base/codes.h"
 #include "base/file.h"
 #include "planner/config/calibration_reader.h"
 #include "planner/config/config.h"
+#include "planner/config/source.h"
 
 namespace nqd::planner {
 namespace {
@@ -19,10 +21,16 @@ void load_anything(const std::string& text) {
   INFO(text);
   LoadedConfig loaded;
   REQUIRE_NOTHROW(loaded = load_config_text(text, "fuzz.yaml"));
+  const Source source("fuzz.yaml", text);
+  const int lines = source.line_count();
   for (const Diagnostic& diagnostic : loaded.diagnostics) {
-    CHECK_FALSE(diagnostic.code.empty());
-    CHECK_FALSE(format(diagnostic).empty());
-    CHECK(diagnostic.where.line >= 0);
+    CAPTURE(diagnostic.code);
+    CHECK(find_code(diagnostic.code) != nullptr);
+    CHECK(diagnostic.where.line <= lines);
+    // The line that is shown is the line that is named.
+    if (diagnostic.source_line.empty()) continue;
+    CHECK(diagnostic.source_line == source.line(diagnostic.where.line));
+    CHECK(diagnostic.where.column <= static_cast<int>(diagnostic.source_line.size()) + 1);
   }
   if (!loaded.ok()) return;
   const LoadedConfig again = load_config_text(loaded.resolved_yaml, "canonical.yaml");

@@ -54,6 +54,17 @@ TEST_CASE("groups under both orders") {
   CHECK(megatron.members(MeshAxis::kPp, 7) == Ranks{7, 15});
 }
 
+TEST_CASE("the ends of a pipeline share a tied embedding") {
+  Config config = small(MeshOrder::kPpThenDp);
+  config.model.tied_head = true;
+  CHECK(RankMap(config).embedding_members(4) == Ranks{8, 12});
+  CHECK(render_rank_map(config).find(
+            "embedding: 8 groups of 2, first and last stage\n    0, 4\n") != std::string::npos);
+  config.model.tied_head = false;
+  CHECK(RankMap(config).embedding_members(4).empty());
+  CHECK(render_rank_map(config).find("embedding") == std::string::npos);
+}
+
 TEST_CASE("every axis divides the world into equal groups whose members agree on the rest") {
   for (const MeshOrder order : {MeshOrder::kPpThenDp, MeshOrder::kDpThenPp}) {
     Config config = small(order);
@@ -112,7 +123,7 @@ TEST_CASE("a large world is summarised") {
   config.cluster.nodes = 2048;
   config.parallel.dp = 2048;
   const std::string text = render_rank_map(config);
-  CHECK(std::count(text.begin(), text.end(), '\n') < 50);
+  CHECK(std::count(text.begin(), text.end(), '\n') < 60);
   CHECK(text.find("16368 ranks on the nodes between") != std::string::npos);
   CHECK(text.find("0, 8, …, 16376 (every 8)") != std::string::npos);
   CHECK(text.find("8188 more") != std::string::npos);

@@ -23,7 +23,8 @@ TEST_CASE("what the host says about itself is plausible") {
   CHECK(host.memory_available_bytes > 0);
   CHECK(host.memory_available_bytes < host.memory_total_bytes);
   double load = -1;
-  REQUIRE(std::ifstream("/proc/loadavg") >> load);
+  std::ifstream("/proc/loadavg") >> load;
+  REQUIRE(load >= 0);
   CHECK(std::abs(host.load_1min - load) < 1);  // it moves slowly
 }
 

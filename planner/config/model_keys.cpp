@@ -131,6 +131,11 @@ void ModelConsistency::check_experts() {
     report("model.moe.experts_per_token", "no token visits an expert",
            "set experts_per_token (top-k) to at least 1");
   }
+  // Not given it follows from ffn_hidden.
+  if (moe.experts > 0 && moe.expert_hidden == 0 && r_.given("model.moe.expert_hidden")) {
+    report("model.moe.expert_hidden", "experts of width 0 compute nothing",
+           "set expert_hidden to at least 1, or remove it for that of ffn_hidden");
+  }
 }
 
 void ModelConsistency::check_latent_attention() {

@@ -82,7 +82,8 @@ void mixtral_shape(ForeignTable& t) {
   llama_shape(t);
   t.read("num_local_experts", "model.moe.experts");
   t.read("num_experts_per_tok", "model.moe.experts_per_token");
-  t.set("intermediate_size", "model.moe.expert_hidden", t.draft().integer("model.ffn_hidden"));
+  const std::int64_t width = t.draft().integer("model.ffn_hidden");
+  if (width > 0) t.set("intermediate_size", "model.moe.expert_hidden", width);
 }
 
 // Queries and keys are normalised head by head.

@@ -94,6 +94,20 @@ TEST_CASE("every model_type has a shape") {
   CHECK(finding(unknown, "NQD2304")->hint == "did you mean llama?");
 }
 
+// The hub's configs hold every key; a fuzzer's do not.
+TEST_CASE("experts without a width have that of the MLP") {
+  const ImportResult result = import_text(
+      ForeignFormat::kHuggingFace,
+      R"({"model_type": "mixtral", "num_hidden_layers": 2, "hidden_size": 64, "vocab_size": 100,
+          "num_attention_heads": 4, "max_position_embeddings": 128, "num_local_experts": 4,
+          "num_experts_per_tok": 2})");
+  CHECK(loaded(result).model.moe.expert_hidden == 256);
+  const LoadedConfig none =
+      load_config_text("model: {preset: mixtral-8x7b, moe: {expert_hidden: 0}}\n", "c.yaml");
+  REQUIRE(none.diagnostics.size() == 1);
+  CHECK(none.diagnostics.front().code == "NQD1033");
+}
+
 TEST_CASE("DeepSeek-V3: experts, latent attention, prediction module") {
   const Config c = imported(fixture_request(ForeignFormat::kHuggingFace, "deepseek_v3.json"));
   CHECK(c.model.moe.experts == 256);

@@ -204,8 +204,8 @@ std::string nothing_text(const SearchResult& result) {
   const auto most = static_cast<std::size_t>(
       std::max_element(found.rejected.begin(), found.rejected.end()) - found.rejected.begin());
   const auto rule = static_cast<Rule>(most);
-  return "nothing is legal: " + counted(found.rejected[most]) + " of " + counted(found.considered) +
-         " plans break " + label(rule) + ", " + std::string(info(rule).title);
+  return "nothing is legal: " + label(rule) + " rejects " + counted(found.rejected[most]) + " of " +
+         counted(found.considered) + " plans: " + std::string(info(rule).title);
 }
 
 }  // namespace nqd::planner::search

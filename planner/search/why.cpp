@@ -78,9 +78,16 @@ std::optional<Change> nearest_change(const Config& config, SearchOptions options
   return nearest;
 }
 
-// The words of check_mesh for a candidate that breaks a rule.
-std::string reason_of(const Config& config, Rule rule, const Candidate& example) {
+// The words of check_mesh for a candidate that breaks a rule; where dp is free, what no dp mends.
+std::string reason_of(const Config& config, Rule rule, const Candidate& example,
+                      const Fixed& asked) {
   const bool devices = rule == Rule::kDevices;
+  if (devices && !asked.dp) {
+    const std::int64_t replica = std::int64_t{example.tp} * example.cp * example.pp;
+    return "no dp uses every device: tp·cp·pp = " + std::to_string(example.tp) + "·" +
+           std::to_string(example.cp) + "·" + std::to_string(example.pp) + " = " +
+           std::to_string(replica) + " does not divide " + std::to_string(config.cluster.devices());
+  }
   Config planned = devices ? with_candidate(config, example) : config_of(config, example);
   // with_candidate follows the candidate where it is what is judged.
   if (devices) planned.parallel.world_size.reset();
@@ -103,7 +110,7 @@ void explain_rejection(const Config& config, const SearchOptions& options, const
   by_mesh.one_a_mesh = true;
   why.rule = static_cast<Rule>(most);
   why.nearest = found.nearest;
-  why.reason = most != kMemory ? reason_of(config, *why.rule, *found.examples[most])
+  why.reason = most != kMemory ? reason_of(config, *why.rule, *found.examples[most], asked)
                                : "at best it needs " + format_bytes(found.nearest->bytes) + ", " +
                                      format_bytes(found.nearest->bytes - why.limit_bytes) +
                                      " more than the limit of " + format_bytes(why.limit_bytes);

@@ -216,6 +216,16 @@ class Search(unittest.TestCase):
             self.assertIn(code_name, err)
 
 
+    def test_a_plan_for_no_number_of_devices_says_so(self):
+        code, out, _ = nqd("search", self.config, "--why", "tp=3")
+        self.assertEqual(1, code)
+        self.assertIn("why tp=3: rejected, NQD1202 devices: no dp uses every device: "
+                      "tp·cp·pp = 3·1·1 = 3 does not divide 16", out)
+        code, out, _ = nqd("search", self.config, "--fix", "tp=3")
+        self.assertEqual(1, code)
+        self.assertIn("nothing is legal: NQD1202 devices rejects", out)
+
+
 class LargeSearch(unittest.TestCase):
     def test_llama_405b_on_16384_devices_has_the_published_mesh_among_its_plans(self):
         with tempfile.TemporaryDirectory() as folder:

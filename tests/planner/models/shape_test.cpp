@@ -151,6 +151,28 @@ TEST_CASE("latent attention keeps compressed and decompressed queries, keys and 
                                         3 * 256 * 512);
 }
 
+TEST_CASE("norms of queries and keys have a weight a channel and keep their inputs") {
+  ModelSpec model = llama(2, 256, 4, 2, 512, 1000, 32);
+  model.head_dim = 96;
+  const BlockShape bare = model_shape(model, TrainSpec{}).kinds.at(1);
+  model.qk_norm = true;
+  const BlockShape layer = model_shape(model, TrainSpec{}).kinds.at(1);
+  CHECK(layer.parameters.total() == bare.parameters.total() + 2 * 96);
+  CHECK(saved_bytes(layer) == saved_bytes(bare) + 2 * 32 * 96 * (4 + 2));
+}
+
+TEST_CASE("a gate on the shared experts has a weight a channel and keeps what it scales") {
+  ModelSpec model = llama(2, 256, 4, 4, 512, 1000, 32);
+  model.family = "moe";
+  model.moe = {
+      .experts = 4, .experts_per_token = 2, .expert_hidden = 64, .shared_expert_hidden = 128};
+  const BlockShape bare = model_shape(model, TrainSpec{}).kinds.at(1);
+  model.moe.shared_gate = true;
+  const BlockShape layer = model_shape(model, TrainSpec{}).kinds.at(1);
+  CHECK(layer.parameters.total() == bare.parameters.total() + 256);
+  CHECK(saved_bytes(layer) == saved_bytes(bare) + 2 * 32 * (256 + 1));
+}
+
 TEST_CASE("checkpointing by operation keeps every other product") {
   const double n = 8192;
   const double h = 4096;

@@ -92,11 +92,19 @@ void qwen3_shape(ForeignTable& t) {
   t.derive("model_type", "model.qk_norm", true, "of this architecture");
 }
 
+void default_head_dim(ForeignTable& t, std::int64_t width) {
+  if (t.has("head_dim")) return;
+  set_default(t.draft(), "model.head_dim", width, "the default of head_dim");
+}
+
+void qwen3_dense_shape(ForeignTable& t) {
+  qwen3_shape(t);
+  default_head_dim(t, 128);
+}
+
 void gemma_shape(ForeignTable& t) {
   llama_shape(t);
-  if (!t.has("head_dim")) {
-    set_default(t.draft(), "model.head_dim", std::int64_t{256}, "the default of head_dim");
-  }
+  default_head_dim(t, 256);
 }
 
 // A layer has experts when decoder_sparse_step divides its number from 1 and mlp_only_layers does
@@ -226,7 +234,7 @@ constexpr Architecture kArchitectures[] = {
     {"mistral", "llama", true, false, false, true, "rotary", false, llama_shape},
     {"qwen2", "llama", true, false, true, true, "rotary", false, llama_shape},
     {"qwen2_moe", "moe", true, false, true, true, "rotary", false, qwen2_moe_shape},
-    {"qwen3", "llama", true, false, false, true, "rotary", false, qwen3_shape},
+    {"qwen3", "llama", true, false, false, true, "rotary", false, qwen3_dense_shape},
     {"qwen3_moe", "moe", true, false, false, true, "rotary", false, qwen3_moe_shape},
     {"gemma", "llama", true, false, false, true, "rotary", true, gemma_shape},
     {"phi3", "llama", true, false, false, true, "rotary", false, llama_shape},

@@ -40,7 +40,7 @@ std::string text(Enum value) requires std::is_enum_v<Enum> {
   return std::string(name(value));
 }
 
-std::string expected(const std::int32_t*) { return "a whole number of at least 1"; }
+std::string expected(const std::int32_t*) { return "a whole number from 1 to 2147483647"; }
 std::string expected(const bool*) { return "true or false"; }
 template <typename Enum>
 std::string expected(const Enum*) requires std::is_enum_v<Enum> {

@@ -71,12 +71,14 @@ TEST_CASE("every model_type has a shape") {
   const std::string common =
       R"("num_hidden_layers": 4, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 100,
          "intermediate_size": 256, "max_position_embeddings": 128)";
-  for (const std::string type : {"llama", "mistral", "qwen2", "gpt_neox"}) {
+  for (const std::string type : {"llama", "mistral", "qwen2", "qwen3", "gemma", "gpt_neox"}) {
     const Config c = imported(
         request(ForeignFormat::kHuggingFace, R"({"model_type": ")" + type + "\", " + common + "}"));
     CHECK(c.model.layers == 4);
     CHECK(c.model.positions == Positions::kRotary);
     CHECK(c.model.qkv_bias == (type == "qwen2" || type == "gpt_neox"));
+    // Of a class that has a default of its own.
+    CHECK(c.model.head_dim == (type == "qwen3" ? 128 : type == "gemma" ? 256 : 16));
   }
   const ImportResult opt =
       import_text(ForeignFormat::kHuggingFace,

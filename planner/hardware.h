@@ -29,6 +29,7 @@ struct GpuConstants {
   double memory_share = 0.75;         // element-wise kernels and copies
   double kernel_s = 3e-6;             // one element-wise kernel, beside its bytes
   double fp8_speedup = 1.6;           // 8-bit matrix products ÷ 16-bit ones, at training sizes
+  double host_cost = 1;  // a stack's host times ÷ those on x86, for parts with their own processor
 };
 
 // Between devices. scale_up_bandwidths[n−2] is what an all_reduce of n ranks in one scale-up domain
@@ -41,6 +42,8 @@ struct FabricConstants {
   double scale_up_share = 0.77;     // of intra_node's bandwidth
   double network_share = 0.9;       // of the adapters' rate: large messages, nothing beside them
   double gradient_share = 0.5;      // … an all_reduce of gradients, all ranks at once
+  double shared_adapter_share = 1;  // of that, groups of several ranks a node, when its devices are
+                                    // more than its adapters: their rings meet in the adapters
   double network_latency_s = 6e-6;  // one step of a ring across nodes
   double slot_latency_s = 0;        // a pipeline slot waits so long for a stage of another node
   double straggler_growth = 0.005;  // of the step, each time the number of nodes doubles
@@ -62,9 +65,12 @@ struct StackSpec {
   double layer_overhead_s = 0;              // device time of a layer and pass that nothing explains
   std::int64_t softmax_batch_multiple = 0;  // fused softmax needs batch · heads to be a multiple of
                                             // it; 0 = it always fits
+  bool experts_share_copies = false;  // a token goes once to a node, whose ranks pass it on
   bool portable_attention = false;  // flash attention at device.portable_flash_share
   double attention_share = 1;       // rate of the flash kernel ÷ the device's share
+  double fp8_share = 1;             // rate of 8-bit products ÷ the device's: scales by row cost
   double pointwise_traffic = 1;     // bytes of element-wise passes ÷ those of fused ones
+  double expert_traffic = 1;        // … of passes over the copies of tokens that experts take
   double loss_bytes = 24;           // moved a logit by softmax, loss and their gradient
   double optimizer_bytes = 28;      // moved a parameter by the optimizer
   double quantise_bytes = 3;        // fp8: moved an element that enters a product

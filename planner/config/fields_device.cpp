@@ -68,6 +68,11 @@ constexpr std::array kFields = {
           .slot = [](Draft& d) -> Slot { return &d.config.cluster.device.fp8_speedup; },
           .range = kPositive,
           .doc = "Rate of 8-bit matrix products as a multiple of 16-bit ones."},
+    Field{.path = "cluster.device.host_cost",
+          .kind = Kind::kNumber,
+          .slot = [](Draft& d) -> Slot { return &d.config.cluster.device.host_cost; },
+          .range = kPositive,
+          .doc = "Host times of a stack as a multiple of those on x86 servers."},
     Field{.path = "cluster.fabric.scale_up_bandwidths",
           .kind = Kind::kNumbers,
           .slot = [](Draft& d) -> Slot { return &d.config.cluster.fabric.scale_up_bandwidths; },
@@ -96,6 +101,13 @@ constexpr std::array kFields = {
           .range = kShare,
           .doc =
               "Share of the adapters that the all_reduce of gradients reaches, all ranks at once."},
+    Field{.path = "cluster.fabric.shared_adapter_share",
+          .kind = Kind::kNumber,
+          .slot = [](Draft& d) -> Slot { return &d.config.cluster.fabric.shared_adapter_share; },
+          .range = kShare,
+          .doc =
+              "More of that share for groups of several ranks a node whose devices are more than "
+              "its adapters."},
     Field{.path = "cluster.fabric.network_latency_s",
           .kind = Kind::kSeconds,
           .slot = [](Draft& d) -> Slot { return &d.config.cluster.fabric.network_latency_s; },

@@ -15,7 +15,8 @@ set(NQD_GPU_PRESETS
   b200 gb200 b300 gb300 mi250x mi300x)
 set(NQD_STACK_PRESETS
   megatron-2021 deepspeed-zero3-2021 megatron-2022 megatron-deepspeed-2022 zero-bubble-2023
-  llm-foundry-2023 megatron-core-2024 nemo-2024 torchtitan-2024 megatron-core-2025)
+  llm-foundry-2023 megatron-core-2024 nemo-2024 torchtitan-2024 torchtitan-rowwise-2025
+  megatron-core-2025 megatron-core-2026)
 
 set(NQD_PRESETS_SOURCE ${CMAKE_CURRENT_BINARY_DIR}/presets.cpp)
 set(preset_folder ${PROJECT_SOURCE_DIR}/configs/presets)

@@ -160,13 +160,13 @@ ExchangeCost all_gather_cost(const ClusterSpec& cluster, const Placement& group,
 }
 
 ExchangeCost all_to_all_cost(const ClusterSpec& cluster, const Placement& group,
-                             double network_share) {
+                             double network_share, double crossing) {
   if (group.size <= 1) return {};
   const auto n = static_cast<double>(group.size);
   const auto near = static_cast<double>(group.together);
   const double inside = (near - 1) / n / scale_up_bandwidth(cluster, group.together);
   if (group.inside()) return {scale_up_latency(cluster, group.together) / 2, inside, nullptr};
-  const double outside = (n - near) / n * cluster.oversubscription /
+  const double outside = crossing * (n - near) / n * cluster.oversubscription /
                          (network_share * cluster.inter_node.bandwidth_bytes_per_s);
   return {cluster.fabric.network_latency_s, std::max(inside, outside), nullptr};
 }

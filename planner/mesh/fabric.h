@@ -76,7 +76,8 @@ ExchangeCost all_reduce_cost(const ClusterSpec& cluster, const Placement& group,
                              double network_share);
 ExchangeCost all_gather_cost(const ClusterSpec& cluster, const Placement& group,
                              double network_share);
+// `crossing`: share of an all_to_all's bytes for other domains that the adapters really send.
 ExchangeCost all_to_all_cost(const ClusterSpec& cluster, const Placement& group,
-                             double network_share);
+                             double network_share, double crossing = 1);
 
 }  // namespace nqd::planner

@@ -83,7 +83,8 @@ double BlockPricer::product_s(double rows, double k, double n, double rate) cons
 double BlockPricer::product_rate(const BlockKey& key, double k, double n, bool fp8) const {
   const bool aligned = key.tp > 1 || (std::fmod(k, 8) == 0 && std::fmod(n, 8) == 0);
   if (!aligned) return gemm_rate_ * config_.cluster.device.unaligned_share;
-  return fp8 ? gemm_rate_ * config_.cluster.device.fp8_speedup : gemm_rate_;
+  if (!fp8) return gemm_rate_;
+  return gemm_rate_ * std::max(1.0, config_.cluster.device.fp8_speedup * config_.stack.fp8_share);
 }
 
 void BlockPricer::add_products(const BlockKey& key, const BlockShape& block, bool layer,
@@ -150,12 +151,13 @@ void BlockPricer::add_attention(const BlockKey& key, const AttentionShape& atten
 }
 
 void BlockPricer::add_pointwise(const BlockKey& key, const BlockShape& block, Work& work) const {
-  const double per_element =
-      key.micro_batch_size * element_bytes_ * config_.stack.pointwise_traffic / memory_rate_;
+  const double per_element = key.micro_batch_size * element_bytes_ / memory_rate_;
   const Division division = division_of(key);
   for (const Pointwise& pass : block.pointwise) {
     if (pass.name == "logits" && shape_.vocab > 0) continue;  // priced by stack.loss_bytes
-    const double share = activation_share(pass.split, division) * per_element;
+    const double traffic = pass.split == Split::kExpert ? config_.stack.expert_traffic
+                                                        : config_.stack.pointwise_traffic;
+    const double share = activation_share(pass.split, division) * per_element * traffic;
     work.pointwise_forward_s += share * pass.forward_elements;
     work.pointwise_backward_s += share * pass.backward_elements;
   }
@@ -222,6 +224,14 @@ void BlockPricer::add_context_ring(const BlockKey& key, const BlockShape& block,
   time.backward.context_s += 2 * share * forward;
 }
 
+// Domains beside its own that a token's k experts, spread evenly over `nodes`, lie in, ÷ its copies
+// that lie there: a dispatcher that sends a token once to each domain sends so many of them.
+double BlockPricer::copies_crossing(const Placement& group) const {
+  const double nodes = static_cast<double>(group.size) / static_cast<double>(group.together);
+  const auto copies = static_cast<double>(config_.model.moe.experts_per_token);
+  return nodes * (1 - std::pow(1 - 1 / nodes, copies)) / copies;
+}
+
 // Copies of tokens go to their experts and come back, in both passes.
 void BlockPricer::add_expert_exchange(const BlockKey& key, const BlockShape& block,
                                       BlockTime& time) const {
@@ -229,9 +239,10 @@ void BlockPricer::add_expert_exchange(const BlockKey& key, const BlockShape& blo
   const ClusterSpec& cluster = config_.cluster;
   const double bytes = block.all_to_all_elements * key.micro_batch_size * element_bytes_ *
                        activation_share(Split::kExpert, division_of(key));
-  const double busy = 2 * all_to_all_cost(cluster, place(cluster, key.ep, expert_tp(key.tp)),
-                                          cluster.fabric.network_share)
-                              .seconds(bytes);
+  const Placement group = place(cluster, key.ep, expert_tp(key.tp));
+  const double crossing = config_.stack.experts_share_copies ? copies_crossing(group) : 1;
+  const double busy =
+      2 * all_to_all_cost(cluster, group, cluster.fabric.network_share, crossing).seconds(bytes);
   for (PassTime* pass : {&time.forward, &time.backward}) {
     pass->expert_busy_s += busy;
     pass->expert_s += busy * config_.stack.expert_exposed;
@@ -244,7 +255,11 @@ void BlockPricer::add_overheads(const BlockShape& block, Work& work) const {
   const bool experts = block.all_to_all_elements > 0;
   work.pointwise_forward_s += kForwardKernels * kernel + stack.layer_overhead_s;
   work.pointwise_backward_s += kBackwardKernels * kernel + stack.layer_overhead_s;
-  const double host = stack.host_layer_s + (experts ? stack.host_experts_s : 0);
+  // An expert that takes its even share alone (a capacity) takes a number of tokens that is known
+  // beforehand; without one the host waits for the numbers.
+  const bool waits = experts && config_.model.moe.capacity_factor <= 0;
+  const double host =
+      config_.cluster.device.host_cost * (stack.host_layer_s + (waits ? stack.host_experts_s : 0));
   work.host_forward_s += host;
   work.host_backward_s += stack.host_backward_ratio * host;
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "planner/mesh/fabric.h"
 #include "planner/models/shape.h"
 #include "planner/spec.h"
 
@@ -68,6 +69,7 @@ class BlockPricer {
   void add_overheads(const BlockShape& block, Work& work) const;
   void add_tensor_sums(const BlockKey& key, const BlockShape& block, BlockTime& time) const;
   void add_context_ring(const BlockKey& key, const BlockShape& block, BlockTime& time) const;
+  double copies_crossing(const Placement& group) const;
   void add_expert_exchange(const BlockKey& key, const BlockShape& block, BlockTime& time) const;
   Division division_of(const BlockKey& key) const;
   double product_rate(const BlockKey& key, double k, double n, bool fp8) const;

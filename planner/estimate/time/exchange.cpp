@@ -16,6 +16,17 @@ Placement nested(const ClusterSpec& cluster, std::int64_t inner, std::int64_t in
   return {inner * outer, near.together * place(cluster, outer, outer_stride).together};
 }
 
+double gradient_share(const ClusterSpec& cluster, const Placement& group) {
+  const bool shared = cluster.nics_per_node > 0 && cluster.nics_per_node < cluster.gpus_per_node;
+  const bool meets = shared && group.together > 1 && !group.inside();
+  return cluster.fabric.gradient_share * (meets ? cluster.fabric.shared_adapter_share : 1);
+}
+
+// Of a group's gradients.
+ExchangeCost reduction_cost(const ClusterSpec& cluster, const Placement& group) {
+  return all_reduce_cost(cluster, group, gradient_share(cluster, group));
+}
+
 }  // namespace
 
 Ranks ranks_of(const Config& config, const Candidate& c, std::int64_t expert_tp) {
@@ -80,18 +91,16 @@ double gradient_exchange_s(const Config& config, const Candidate& c, const Ranks
     const std::int64_t shard = expert_shard_counts(config, c).weights;
     const Placement experts{ranks.expert_gradients.size / shard,
                             std::max<std::int64_t>(1, ranks.expert_gradients.together / shard)};
-    return all_reduce_cost(cluster, ranks.replicas, cluster.fabric.gradient_share)
+    return reduction_cost(cluster, ranks.replicas)
                .seconds(parameters / static_cast<double>(ranks.shards.size) * gradient) +
-           all_reduce_cost(cluster, experts, cluster.fabric.gradient_share)
+           reduction_cost(cluster, experts)
                .seconds(expert_parameters / static_cast<double>(shard) * gradient);
   }
   if (gathers_weights(config, c)) return 0;
   // A scatter of gradients and a gather of weights are half an all_reduce each.
   const double bytes = c.engine == Engine::kDdp ? gradient : (gradient + weight) / 2;
-  return all_reduce_cost(cluster, ranks.gradients, cluster.fabric.gradient_share)
-             .seconds(parameters * bytes) +
-         all_reduce_cost(cluster, ranks.expert_gradients, cluster.fabric.gradient_share)
-             .seconds(expert_parameters * bytes);
+  return reduction_cost(cluster, ranks.gradients).seconds(parameters * bytes) +
+         reduction_cost(cluster, ranks.expert_gradients).seconds(expert_parameters * bytes);
 }
 
 double eager_scatter_s(const Config& config, const Candidate& c, const Ranks& ranks,
@@ -99,10 +108,8 @@ double eager_scatter_s(const Config& config, const Candidate& c, const Ranks& ra
   if (c.engine != Engine::kZero2 || gathers_weights(config, c)) return 0;
   const ClusterSpec& cluster = config.cluster;
   const double half = static_cast<double>(gradient_bytes(config.train)) / 2;
-  return all_reduce_cost(cluster, ranks.gradients, cluster.fabric.gradient_share)
-             .seconds(parameters * half) +
-         all_reduce_cost(cluster, ranks.expert_gradients, cluster.fabric.gradient_share)
-             .seconds(expert_parameters * half);
+  return reduction_cost(cluster, ranks.gradients).seconds(parameters * half) +
+         reduction_cost(cluster, ranks.expert_gradients).seconds(expert_parameters * half);
 }
 
 double embedding_exchange_s(const Config& config, const Candidate& c, const Ranks& ranks,
@@ -110,7 +117,7 @@ double embedding_exchange_s(const Config& config, const Candidate& c, const Rank
   // With zb-v both ends of the model are on one stage.
   if (c.pp <= 1 || tied_elements <= 0 || c.schedule == Schedule::kZbV) return 0;
   const ClusterSpec& cluster = config.cluster;
-  return all_reduce_cost(cluster, ranks.ends, cluster.fabric.gradient_share)
+  return reduction_cost(cluster, ranks.ends)
       .seconds(tied_elements / c.tp * static_cast<double>(gradient_bytes(config.train)));
 }
 

@@ -12,7 +12,7 @@ std::string text(std::int64_t value) { return std::to_string(value); }
 constexpr std::int64_t kMaxRanks = std::int64_t{1} << 20;
 constexpr std::string_view kTooLarge = "larger than what can be planned";
 
-bool torchtitan(const Platform& platform) { return platform.stack == "torchtitan-2024"; }
+bool torchtitan(const Platform& platform) { return platform.stack.starts_with("torchtitan"); }
 
 // dp follows from the devices: tables that print another dp count ep or cp ranks in it.
 void read_axes(Fields& row, Config& config, std::string& problem) {
@@ -287,7 +287,7 @@ Precision precision_of(Fields& row, const Platform& platform, std::string& probl
     if (platform.gpu.starts_with("v100")) usual = Precision::kFloat16;
     // Megatron-Bridge 25.09 prints no precision for its FP8 rows: 725 TFLOP/s of an H100, whose
     // best 16-bit matrix product is 794.5.
-    if (platform.stack == "megatron-core-2025") usual = Precision::kFp8;
+    if (platform.traits->usually_fp8) usual = Precision::kFp8;
     row.assumed.emplace_back("precision " + std::string(name(usual)));
     return usual;
   }

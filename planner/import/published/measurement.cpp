@@ -31,7 +31,7 @@ Convention convention_of(Fields& row, const Platform& platform, const Config& co
     return {Convention::Kind::kRecomputation, "96·B·s·L·h²·(1 + s/6h + V/16Lh)"};
   }
   // Megatron-Bridge counts half of the scores, NeMo and Megatron-LM before it all of them.
-  if (platform.stack == "megatron-core-2025") {
+  if (platform.traits->counts_causal) {
     return {Convention::Kind::kModelCausal, "causal model FLOPs"};
   }
   if (given.empty()) row.assumed.emplace_back("FLOPs with all attention scores");
@@ -133,7 +133,7 @@ MemoryKind memory_kind(const Fields& row, const std::string& field, const Platfo
     if (contains(account, "reserved")) return MemoryKind::kReserved;
     if (contains(account, "allocated")) return MemoryKind::kAllocated;
   }
-  return platform.stack == "torchtitan-2024" ? MemoryKind::kReserved : MemoryKind::kAllocated;
+  return platform.stack.starts_with("torchtitan") ? MemoryKind::kReserved : MemoryKind::kAllocated;
 }
 
 }  // namespace nqd::planner::published

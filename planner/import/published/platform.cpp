@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
+#include <cstdio>
 #include <cstdlib>
 
 namespace nqd::planner::published {
@@ -94,10 +96,22 @@ constexpr std::array kTraits = {
                 .runtime = Runtime::kFsdp2,
                 .engine = Engine::kZero3,
                 .sequence_parallel = true},
+    StackTraits{.stack = "torchtitan-rowwise-2025",
+                .runtime = Runtime::kFsdp2,
+                .engine = Engine::kZero3,
+                .sequence_parallel = true},
     StackTraits{.stack = "megatron-core-2025",
                 .gradients = Precision::kBFloat16,
                 .engine = Engine::kZero1,
-                .sequence_parallel = true},
+                .sequence_parallel = true,
+                .counts_causal = true,
+                .usually_fp8 = true},
+    StackTraits{.stack = "megatron-core-2026",
+                .gradients = Precision::kBFloat16,
+                .engine = Engine::kZero1,
+                .sequence_parallel = true,
+                .counts_causal = true,
+                .usually_fp8 = true},
 };
 
 // First match wins: a word of the row's own account of its software, then the era of its device.
@@ -106,12 +120,15 @@ struct StackRule {
   std::string_view gpu;   // prefix of the device preset; empty = any
   std::int64_t zero = 0;  // stage that the row names; 0 = any
   std::string_view stack;
+  int since = 0;  // of the container, as year · 100 + month; 0 = any
 };
 constexpr std::array kStacks = {
+    StackRule{"torchtitan float8 rowwise", "", 0, "torchtitan-rowwise-2025"},
     StackRule{"torchtitan", "", 0, "torchtitan-2024"},
     StackRule{"llm-foundry", "", 0, "llm-foundry-2023"},
     StackRule{"mosaicml", "", 0, "llm-foundry-2023"},
     StackRule{"zero bubble", "", 0, "zero-bubble-2023"},
+    StackRule{"megatron-bridge", "", 0, "megatron-core-2026", 2606},
     StackRule{"megatron-bridge", "", 0, "megatron-core-2025"},
     // NeMo before Megatron-Bridge took its place (25.09).
     StackRule{"dgxc-benchmarking", "", 0, "nemo-2024"},
@@ -136,6 +153,15 @@ constexpr std::array kStacks = {
 // Software and devices that no preset stands for.
 constexpr std::array<std::string_view, 3> kForeignSoftware = {"maxtext", "paxml", "jax"};
 
+// Year · 100 + month of "26.06.01 NeMo Container"; 0 = not said.
+int container_date(const Fields& row) {
+  int year = 0;
+  int month = 0;
+  const std::string container = row.text("container");
+  if (std::sscanf(container.c_str(), "%2d.%2d", &year, &month) != 2) return 0;
+  return year * 100 + month;
+}
+
 const StackTraits* traits_of(std::string_view stack) {
   return std::find_if(kTraits.begin(), kTraits.end(),
                       [&](const StackTraits& traits) { return traits.stack == stack; });
@@ -148,6 +174,9 @@ std::string software_of(const Fields& row, const std::string& description) {
                ' ' + lower_case(description);
   }
   if (row.flag("arch.gated_mlp").value_or(false)) software += " gated";
+  if (contains(software, "torchtitan") && contains(row.lower("precision"), "rowwise")) {
+    software += " torchtitan float8 rowwise";
+  }
   return software;
 }
 
@@ -209,6 +238,11 @@ Platform platform_of(const Fields& row, const std::string& description) {
       break;
     }
   }
+  // "800 Gb/s per node" of HDR ports, 200 Gb/s each, the widest that machines of A100 have.
+  if (platform.gpu.starts_with("a100") && number_before(network, " gb/s per node") > 0) {
+    platform.nics_per_node =
+        std::max<std::int64_t>(1, std::llround(8 * platform.network_bytes_per_s / 25e9));
+  }
   const std::string software = software_of(row, description);
   for (const std::string_view word : kForeignSoftware) {
     if (contains(software, word) || contains(row.lower("model"), word)) {
@@ -217,9 +251,10 @@ Platform platform_of(const Fields& row, const std::string& description) {
     }
   }
   const std::int64_t zero = row.count_or("zero", 0);
+  const int date = container_date(row);
   const auto* rule = std::find_if(kStacks.begin(), kStacks.end(), [&](const StackRule& candidate) {
     return contains(software, candidate.word) && platform.gpu.starts_with(candidate.gpu) &&
-           (candidate.zero == 0 || candidate.zero == zero);
+           (candidate.zero == 0 || candidate.zero == zero) && candidate.since <= date;
   });
   platform.stack = rule->stack;
   platform.traits = traits_of(rule->stack);

@@ -20,6 +20,8 @@ struct StackTraits {
   bool dropout = false;
   bool sequence_parallel = false;     // with tp > 1, when the row says nothing
   bool counts_recomputation = false;  // its TFLOP/s include recomputed work
+  bool counts_causal = false;         // … half of the attention scores
+  bool usually_fp8 = false;           // when the row says no precision
   bool fused_kernels = true;          // when the row does not speak of a compiler
 };
 
@@ -29,6 +31,7 @@ struct Platform {
   std::string stack;    // preset
   const StackTraits* traits = nullptr;
   double network_bytes_per_s = 0;  // of one device as the row gives it; 0 = the preset's
+  std::int64_t nics_per_node = 0;  // 0 = one a device
   std::string problem;             // not empty: no preset stands for it
 };
 

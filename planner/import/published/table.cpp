@@ -282,6 +282,9 @@ class TableReader {
     if (platform.network_bytes_per_s > 0) {
       config.cluster.inter_node.bandwidth_bytes_per_s = platform.network_bytes_per_s;
     }
+    if (platform.nics_per_node > 0) {
+      config.cluster.nics_per_node = platform.nics_per_node;
+    }
     published::read_layout(row, platform, config, problem);
     if (!problem.empty()) return skip(std::move(result), problem);
     ModelSpec counted = model;

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <string>
 
 #include "planner/config/config.h"
@@ -181,6 +182,53 @@ TEST_CASE("experts: exchanged among nodes they cost more than inside a domain") 
   CHECK(exposed_of(step_of(config), CommGroup::kEp) > exposed_of(near, CommGroup::kEp));
   config.parallel.ep = 1;
   CHECK(exposed_of(step_of(config), CommGroup::kEp) == 0);
+}
+
+TEST_CASE("a token goes once to a node for all its experts there") {
+  // 8 experts a token over 4 domains of 8 ranks: 24 of 32 copies leave, for 4·(1 − (3/4)^8) nodes.
+  Config config = loaded(
+      "model: {preset: deepseek-v3}\n"
+      "cluster: {preset: dgx-h100, nodes: 32}\n"
+      "parallel: {pp: 8, dp: 32, ep: 32, order: tp-cp-dp-pp, engine: zero1}\n"
+      "train: {global_batch_size: 4096, precision: bfloat16}\n"
+      "stack: {preset: megatron-core-2025}\n");
+  const auto busy = [&](bool share) {
+    config.stack.experts_share_copies = share;
+    config.cluster.fabric.network_latency_s = 0;
+    return step_of(config).groups[static_cast<std::size_t>(CommGroup::kEp)].time_s;
+  };
+  CHECK(busy(true) / busy(false) == doctest::Approx(4 * (1 - std::pow(0.75, 8)) / 8).epsilon(1e-9));
+}
+
+TEST_CASE("8-bit products run at their stack's share, never slower than 16-bit ones") {
+  const auto compute = [](double share) {
+    Config config = loaded(
+        "model: {preset: llama2-7b}\n"
+        "cluster: {preset: dgx-h100, nodes: 1}\n"
+        "parallel: {dp: 8}\n"
+        "train: {global_batch_size: 8, precision: fp8}\n"
+        "stack: {preset: nemo-2024}\n");
+    config.stack.fp8_share = share;
+    return step_of(config).compute_s;
+  };
+  CHECK(compute(0.7) > compute(1));
+  CHECK(compute(0.4) == compute(0.3));
+}
+
+TEST_CASE("rings that pass several devices of a node meet in the adapters that these share") {
+  const auto reduce_s = [](std::int64_t tp, std::int64_t adapters) {
+    Config config = gpt3();
+    config.parallel.tp = tp;
+    config.parallel.dp = 64 / tp;
+    config.cluster.nics_per_node = adapters;
+    config.cluster.fabric.shared_adapter_share = 0.5;
+    config.cluster.fabric.network_latency_s = 0;
+    config.cluster.fabric.scale_up_latencies.clear();
+    config.cluster.intra_node.alpha_s = 0;
+    return step_of(config).groups[static_cast<std::size_t>(CommGroup::kDp)].time_s;
+  };
+  CHECK(reduce_s(2, 4) == doctest::Approx(2 * reduce_s(2, 8)));
+  CHECK(reduce_s(8, 4) == reduce_s(8, 8));
 }
 
 TEST_CASE("a missing rate makes the step unknown") {

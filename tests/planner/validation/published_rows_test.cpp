@@ -79,6 +79,7 @@ TEST_CASE("SC21: step time from TFLOP/s that count recomputation, ZeRO-3 as its 
 }
 
 TEST_CASE("vTrain: micro-batches of a replica, 100 Gb/s a device, suspect rows marked") {
+  CHECK(config_of("vtrain_multi_0001").cluster.nics_per_node == 4);
   const Config& config = config_of("vtrain_multi_0073");
   CHECK(mesh(config) == "dp32 tp1 pp16 cp1 ep1 vpp1 mbs3 m16");
   CHECK(config.stack.preset == "megatron-deepspeed-2022");
@@ -139,6 +140,13 @@ TEST_CASE("Megatron-Bridge: no printed precision is FP8, experts, latent attenti
   CHECK(dense.train.precision == Precision::kFp8);
   CHECK(dense.parallel.engine == Engine::kZero3);
   CHECK(dense.stack.preset == "megatron-core-2025");
+  const std::vector<std::string>& assumed = row("mb_25.09_LLAMA3_8B_DGX-H100_").assumed;
+  CHECK(std::count(assumed.begin(), assumed.end(), "precision fp8") == 1);
+  CHECK(std::count(assumed.begin(), assumed.end(), "recompute none") == 1);
+  CHECK(config_of("mb_26.04_Kimi_K2_DGX-GB300_MXFP8").stack.preset == "megatron-core-2025");
+  const Config& later = config_of("mb_26.06_Qwen3_235B_a22B_DGX-GB300_MXFP8");
+  CHECK(later.stack.preset == "megatron-core-2026");
+  CHECK(later.model.head_dim == 128);
   const Config& experts = config_of("mb_25.09_DeepSeekV3_DGX-H100_");
   CHECK(mesh(experts) == "dp64 tp2 pp8 cp1 ep64 vpp4 mbs1 m128");
   CHECK(experts.model.family == "moe");
@@ -151,6 +159,8 @@ TEST_CASE("Megatron-Bridge: no printed precision is FP8, experts, latent attenti
 }
 
 TEST_CASE("torchtitan: local batches over the pipeline, versions by date and note, GiB") {
+  CHECK(config_of("tt_a70_2v").stack.preset == "torchtitan-rowwise-2025");
+  CHECK(config_of("tt_a70_1v").stack.preset == "torchtitan-2024");
   const Config& pipeline = config_of("tt_t6_1");
   CHECK(mesh(pipeline) == "dp4 tp8 pp8 cp2 ep1 vpp1 mbs1 m8");
   CHECK(pipeline.train.recompute == Recompute::kFull);

@@ -66,14 +66,14 @@ struct StackSpec {
   std::int64_t softmax_batch_multiple = 0;  // fused softmax needs batch · heads to be a multiple of
                                             // it; 0 = it always fits
   bool experts_share_copies = false;  // a token goes once to a node, whose ranks pass it on
-  bool portable_attention = false;  // flash attention at device.portable_flash_share
-  double attention_share = 1;       // rate of the flash kernel ÷ the device's share
-  double fp8_share = 1;             // rate of 8-bit products ÷ the device's: scales by row cost
-  double pointwise_traffic = 1;     // bytes of element-wise passes ÷ those of fused ones
-  double expert_traffic = 1;        // … of passes over the copies of tokens that experts take
-  double loss_bytes = 24;           // moved a logit by softmax, loss and their gradient
-  double optimizer_bytes = 28;      // moved a parameter by the optimizer
-  double quantise_bytes = 3;        // fp8: moved an element that enters a product
+  bool portable_attention = false;    // flash attention at device.portable_flash_share
+  double attention_share = 1;         // rate of the flash kernel ÷ the device's share
+  double fp8_share = 1;               // rate of 8-bit products ÷ the device's: scales by row cost
+  double pointwise_traffic = 1;       // bytes of element-wise passes ÷ those of fused ones
+  double expert_traffic = 1;          // … of passes over the copies of tokens that experts take
+  double loss_bytes = 24;             // moved a logit by softmax, loss and their gradient
+  double optimizer_bytes = 28;        // moved a parameter by the optimizer
+  double quantise_bytes = 3;          // fp8: moved an element that enters a product
   // Shares of communication that compute does not hide.
   double tensor_exposed = 1;
   double context_exposed = 1;

@@ -189,7 +189,7 @@ TEST_CASE("a token goes once to a node for all its experts there") {
   Config config = loaded(
       "model: {preset: deepseek-v3}\n"
       "cluster: {preset: dgx-h100, nodes: 32}\n"
-      "parallel: {pp: 8, dp: 32, ep: 32, order: tp-cp-dp-pp, engine: zero1}\n"
+      "parallel: {dp: 256, ep: 32, expert_tp: 1, order: tp-cp-dp-pp, engine: zero1}\n"
       "train: {global_batch_size: 4096, precision: bfloat16}\n"
       "stack: {preset: megatron-core-2025}\n");
   const auto busy = [&](bool share) {

@@ -50,6 +50,8 @@ std::string scaled(double value, double step, const std::array<const char*, 6>& 
     ++i;
   }
   if (i == 0) return printed("%.0f %s", value, names[0]);
+  // Of more digits than anyone reads: 1e300 has no end of them.
+  if (std::abs(value) >= 1e9) return printed("%.4g %s", value, names.at(i));
   // printf rounds a tie to even (293.125 to 293.12); people round it up.
   return printed("%.2f %s", std::round(value * 100) / 100, names.at(i));
 }

@@ -46,6 +46,12 @@ struct FabricConstants {
                                     // more than its adapters: their rings meet in the adapters
   double network_latency_s = 6e-6;  // one step of a ring across nodes
   double slot_latency_s = 0;        // a pipeline slot waits so long for a stage of another node
+  // One device to and from its host's memory, one direction: PCIe 4.0 × 16 reaches about 25 GB/s of
+  // its 32.
+  double host_link_bandwidth = 25e9;
+  // What one rank's optimizer on the host reaches of the host's memory: half of two sockets' 410
+  // GB/s (8 channels of DDR4-3200 each), among eight ranks.
+  double host_memory_bandwidth = 25e9;
   double straggler_growth = 0.005;  // of the step, each time the number of nodes doubles
 };
 
@@ -65,15 +71,23 @@ struct StackSpec {
   double layer_overhead_s = 0;              // device time of a layer and pass that nothing explains
   std::int64_t softmax_batch_multiple = 0;  // fused softmax needs batch · heads to be a multiple of
                                             // it; 0 = it always fits
+  bool scatter_messages = false;      // a pipeline message leaves in tp parts and is gathered on
+                                      // arrival (Narayanan et al., arXiv:2104.04473, section 4.1)
   bool experts_share_copies = false;  // a token goes once to a node, whose ranks pass it on
   bool portable_attention = false;    // flash attention at device.portable_flash_share
   double attention_share = 1;         // rate of the flash kernel ÷ the device's share
   double fp8_share = 1;               // rate of 8-bit products ÷ the device's: scales by row cost
   double pointwise_traffic = 1;       // bytes of element-wise passes ÷ those of fused ones
   double expert_traffic = 1;          // … of passes over the copies of tokens that experts take
-  double loss_bytes = 24;             // moved a logit by softmax, loss and their gradient
-  double optimizer_bytes = 28;        // moved a parameter by the optimizer
-  double quantise_bytes = 3;          // fp8: moved an element that enters a product
+  // train.fused_kernels false: element-wise kernels, and their bytes, ÷ those of fused chains. A
+  // bias, an activation or dropout and a sum that run alone each read and write what a fused kernel
+  // keeps in registers. 1 where pointwise_traffic holds it.
+  double eager_traffic = 2;
+  double loss_bytes = 24;  // moved a logit by softmax, loss and their gradient
+  // … when train.fused_loss: 16-bit logits read for the sum and for the gradient, which is written.
+  double fused_loss_bytes = 6;
+  double optimizer_bytes = 28;  // moved a parameter by the optimizer
+  double quantise_bytes = 3;    // fp8: moved an element that enters a product
   // Shares of communication that compute does not hide.
   double tensor_exposed = 1;
   double context_exposed = 1;

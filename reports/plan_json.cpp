@@ -106,6 +106,7 @@ void write_time(JsonWriter& json, const planner::TimePlan& time) {
   json.field("compute_s", part(time.compute_s));
   json.field("exposed_communication_s", part(time.exposed_communication_s));
   json.field("bubble_s", part(time.bubble_s));
+  json.field("bubble_share", part(time.bubble_share()));
   json.field("optimizer_s", part(time.optimizer_s));
   json.field("jitter_s", part(time.jitter_s));
   json.field("step_s", part(time.step_s));

@@ -171,6 +171,10 @@ constexpr std::array kTable = {
     CodeInfo{"NQD1260", "odd head size with rotary positions",
              "Rotary positions turn pairs of channels by an angle, so a head has an even number "
              "of them."},
+    CodeInfo{"NQD1262", "hsdp without shards or without copies",
+             "hsdp shards the model inside groups and keeps a copy in each. A group of one rank "
+             "shards nothing, as ddp; a single group of all ranks has no other copy, as zero3. The "
+             "default group is the data-parallel ranks of one node."},
     // 1300: memory and advice
     CodeInfo{
         "NQD1301", "the plan does not fit into the device's memory",

@@ -87,6 +87,11 @@ CalcReport compute_memory(const MemoryOptions& options) {
                        std::to_string(options.ranks),
                    "give --shard the data-parallel ranks of one node, such as --shard 8");
   }
+  if (engine != Engine::kHsdp && options.shard > 0) {
+    throw_mismatch("--shard is the shard group of hsdp, but --engine is " + options.engine,
+                   "use --engine hsdp, or leave --shard out: " + std::string(name(engine)) +
+                       " shares what it shares among all --ranks");
+  }
   planner::TrainSpec train;
   train.precision = precision_of(options.precision);
   train.gradient_precision = options.gradient_precision.empty()

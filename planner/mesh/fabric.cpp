@@ -35,6 +35,13 @@ double inter_node_bandwidth(const ClusterSpec& cluster, const Group& group, Coll
   return intra > 0 ? std::max(share, std::min(together, intra)) : together;
 }
 
+// Ranks `step` apart among those of a stage, tp and cp before dp, as ranks of the world.
+std::int64_t stride_over_stage(const ParallelSpec& parallel, std::int64_t step) {
+  const std::int64_t replica = parallel.tp * parallel.cp;
+  if (step < replica) return step;
+  return step / replica * dp_group(parallel).stride;
+}
+
 }  // namespace
 
 Algorithm priced_algorithm(Collective collective) {
@@ -52,8 +59,17 @@ Group dp_group(const ParallelSpec& parallel) {
   return {"dp", parallel.dp, parallel.tp * parallel.cp * (outermost ? parallel.pp : 1)};
 }
 Group cp_group(const ParallelSpec& parallel) { return {"cp", parallel.cp, parallel.tp}; }
+std::int64_t expert_tp_of(const ParallelSpec& parallel, std::int64_t tp) {
+  return parallel.expert_tp > 0 ? std::min(parallel.expert_tp, tp) : tp;
+}
+
 Group ep_group(const ParallelSpec& parallel) {
-  return {"ep", parallel.ep, parallel.expert_tp > 0 ? parallel.expert_tp : parallel.tp};
+  return {"ep", parallel.ep, stride_over_stage(parallel, expert_tp_of(parallel, parallel.tp))};
+}
+Group expert_dp_group(const ParallelSpec& parallel) {
+  const std::int64_t parts = parallel.ep * expert_tp_of(parallel, parallel.tp);
+  return {"expert_dp", std::max<std::int64_t>(1, parallel.dp * parallel.cp * parallel.tp / parts),
+          stride_over_stage(parallel, parts)};
 }
 Group gradient_group(const ParallelSpec& parallel) {
   Group group = dp_group(parallel);
@@ -71,8 +87,12 @@ std::int64_t ranks_in_node(const ClusterSpec& cluster, const Group& group) {
 }
 
 std::int64_t default_hsdp_shard(const ClusterSpec& cluster, const ParallelSpec& parallel) {
-  std::int64_t shard = ranks_in_node(cluster, dp_group(parallel));
-  while (parallel.dp % shard != 0) --shard;
+  return default_hsdp_shard(cluster.gpus_per_node, dp_group(parallel));
+}
+
+std::int64_t default_hsdp_shard(std::int64_t gpus_per_node, const Group& dp) {
+  std::int64_t shard = std::clamp<std::int64_t>(gpus_per_node / dp.stride, 1, dp.size);
+  while (dp.size % shard != 0) --shard;
   return shard;
 }
 
@@ -102,6 +122,20 @@ Placement place(const ClusterSpec& cluster, std::int64_t size, std::int64_t stri
       cluster.nvlink_domain > 0 ? cluster.nvlink_domain : cluster.gpus_per_node;
   if ((size - 1) * stride < domain) return {size, std::max<std::int64_t>(size, 1)};
   return {size, std::clamp<std::int64_t>(domain / stride, 1, size)};
+}
+
+Placement nested(const ClusterSpec& cluster, std::int64_t inner, std::int64_t inner_stride,
+                 std::int64_t outer, std::int64_t outer_stride) {
+  const Placement near = place(cluster, inner, inner_stride);
+  if (!near.inside()) return {inner * outer, near.together};
+  return {inner * outer, near.together * place(cluster, outer, outer_stride).together};
+}
+
+Placement place_in_stage(const ClusterSpec& cluster, std::int64_t size, std::int64_t step,
+                         std::int64_t replica, std::int64_t dp_stride) {
+  if (step >= replica) return place(cluster, size, step / replica * dp_stride);
+  const std::int64_t inner = std::min(size, replica / step);
+  return nested(cluster, inner, step, size / inner, dp_stride);
 }
 
 namespace {

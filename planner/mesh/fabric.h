@@ -20,11 +20,17 @@ struct Group {
   std::int64_t size = 1;
   std::int64_t stride = 1;
 };
+// tp inside an expert on a mesh of `tp`: parallel.expert_tp, by default and at most tp.
+std::int64_t expert_tp_of(const ParallelSpec& parallel, std::int64_t tp);
+
 Group tp_group(const ParallelSpec& parallel);
 Group pp_group(const ParallelSpec& parallel);
 Group dp_group(const ParallelSpec& parallel);
 Group cp_group(const ParallelSpec& parallel);
+// Experts take the tp·cp·dp ranks of a stage, expert_tp and then ep at a time. A group that does
+// not end with tp·cp goes on over dp: both are strided twice then, and the stride is the inner one.
 Group ep_group(const ParallelSpec& parallel);
+Group expert_dp_group(const ParallelSpec& parallel);  // hold copies of one routed expert's part
 // The dp·cp ranks that hold copies of a dense weight. With cp > 1 they may be strided twice; the
 // stride is then the inner one.
 Group gradient_group(const ParallelSpec& parallel);
@@ -37,6 +43,7 @@ std::int64_t ranks_in_node(const ClusterSpec& cluster, const Group& group);
 
 // Ranks of an hsdp shard group that is not given: the most that divide dp and share a node.
 std::int64_t default_hsdp_shard(const ClusterSpec& cluster, const ParallelSpec& parallel);
+std::int64_t default_hsdp_shard(std::int64_t gpus_per_node, const Group& dp);
 
 struct CallTime {
   double seconds = 0;         // 0 when !known, or for a group of one rank
@@ -59,6 +66,13 @@ struct Placement {
   bool inside() const { return together >= size; }
 };
 Placement place(const ClusterSpec& cluster, std::int64_t size, std::int64_t stride);
+// `inner` ranks of stride `inner_stride`, `outer` such groups `outer_stride` apart.
+Placement nested(const ClusterSpec& cluster, std::int64_t inner, std::int64_t inner_stride,
+                 std::int64_t outer, std::int64_t outer_stride);
+// `size` ranks that lie `step` apart among those of a stage: `replica` = tp·cp neighbours, then dp
+// with stride `dp_stride`.
+Placement place_in_stage(const ClusterSpec& cluster, std::int64_t size, std::int64_t step,
+                         std::int64_t replica, std::int64_t dp_stride);
 
 // Seconds of a call by its payload: a calibrated curve, else latency_s + s_per_byte · bytes.
 struct ExchangeCost {

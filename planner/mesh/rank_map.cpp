@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "planner/mesh/fabric.h"
+
 namespace nqd::planner {
 namespace {
 
@@ -122,7 +124,7 @@ RankMap::RankMap(const Config& config)
       cp_(config.parallel.cp),
       pp_(config.parallel.pp),
       ep_(config.parallel.ep),
-      expert_tp_(config.parallel.expert_tp > 0 ? config.parallel.expert_tp : config.parallel.tp),
+      expert_tp_(expert_tp_of(config.parallel, config.parallel.tp)),
       gpus_per_node_(config.cluster.gpus_per_node),
       nics_per_node_(config.cluster.nics_per_node > 0 ? config.cluster.nics_per_node
                                                       : config.cluster.gpus_per_node),

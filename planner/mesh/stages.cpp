@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "planner/mesh/fabric.h"
 #include "planner/mesh/layer_split.h"
 #include "planner/models/dimensions.h"
 #include "planner/plan/pipeline.h"
@@ -24,7 +25,7 @@ std::int64_t parts_of(const Config& config, TensorSplit split) {
     case TensorSplit::kKeyValue:
       return std::min(tp, dimensions_of(config.model).kv_heads);
     case TensorSplit::kExpert:
-      return std::max<std::int64_t>(mesh.ep, 1) * (mesh.expert_tp > 0 ? mesh.expert_tp : tp);
+      return std::max<std::int64_t>(mesh.ep, 1) * expert_tp_of(mesh, tp);
   }
   return 1;
 }

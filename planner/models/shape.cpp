@@ -45,6 +45,10 @@ double activation_share(Split split, const Division& division) {
   return rows;
 }
 
+double dispatched_elements(const BlockShape& block, const Division& division) {
+  return block.all_to_all_elements * activation_share(Split::kSequence, division);
+}
+
 double ParameterCounts::dense_of_rank(std::int64_t tp) const {
   const double ranks = at_least_one(tp);
   double elements = replicated + tensor / ranks;

@@ -40,6 +40,12 @@ Division division_of(const Config& config);
 // product of routed experts it is 1/(tp·cp): see kExpert.
 double activation_share(Split split, const Division& division);
 
+struct BlockShape;
+// Of one sample, what one rank sends to routed experts in one all_to_all, itself included: the
+// copies of its own tokens (with sequence parallelism 1/(tp·cp) of all; the ranks that share an
+// expert gather theirs afterwards).
+double dispatched_elements(const BlockShape& block, const Division& division);
+
 // rows × k · k × n, `count` of them. Forward once; backward makes two products of the same size.
 // With split kTensor either k or n is 1/tp on a rank: `split_k` says which.
 struct MatmulShape {

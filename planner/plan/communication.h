@@ -17,9 +17,11 @@
 //   cp     keys and values of a layer round the ring, cp − 1 messages forward and twice as many
 //          backward (with their gradients); cp − 1 more when recomputing
 //   ep     an expert layer and micro-batch: 4 all_to_alls of its tokens' top-k copies (there and
-//          back, forward and backward), 2 more with full recomputation
-//   pp     b·s·h across every boundary of (virtual) stages, forward and back, a micro-batch; a tied
-//          head adds an all_reduce of the token embedding's gradient between the ends ("embedding")
+//          back, forward and backward), 2 more with full recomputation. With sequence parallelism
+//          1/tp of them each: the ranks of a tp group dispatch their own tokens
+//   pp     b·s·h across every boundary of (virtual) stages, forward and back, a micro-batch (with
+//          stack.scatter_messages 1/tp of it and an all_gather in tp on arrival); a tied head adds
+//          an all_reduce of the token embedding's gradient between the ends ("embedding")
 // Times of nqd's own CPU engine are those of call_time; everything else is given those of TimeModel
 // afterwards (price_traffic in planner/plan/time.h).
 #pragma once

@@ -170,7 +170,7 @@ ShardCounts shard_counts(const Config& base, const Candidate& candidate) {
 ShardCounts expert_shard_counts(const Config& base, const Candidate& candidate) {
   const std::int64_t tp = std::max<std::int64_t>(candidate.tp, 1);
   const std::int64_t cp = std::max<std::int64_t>(candidate.cp, 1);
-  const std::int64_t expert_tp = base.parallel.expert_tp > 0 ? base.parallel.expert_tp : tp;
+  const std::int64_t expert_tp = expert_tp_of(base.parallel, tp);
   const std::int64_t divided = std::max<std::int64_t>(candidate.ep, 1) * expert_tp;
   const std::int64_t ranks = tp * cp * sharing_dp(base, candidate) / divided;
   return shared_by(candidate.engine, std::max<std::int64_t>(ranks, 1));

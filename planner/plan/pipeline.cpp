@@ -77,8 +77,10 @@ PipelinePlan plan_pipeline(const Config& config) {
   return {micro_batches_of(config), bubble_fraction(schedule_spec(config))};
 }
 
-std::vector<Diagnostic> check_pipeline(const Config& config, const PipelinePlan& plan) {
-  if (plan.bubble_fraction <= kBubbleLimit) return {};
+std::vector<Diagnostic> check_pipeline(const Config& config, const PipelinePlan& plan,
+                                       const TimePlan& time) {
+  const double share = time.step_s > 0 ? time.bubble_share() : plan.bubble_fraction;
+  if (config.parallel.pp <= 1 || share <= kBubbleLimit) return {};
   const std::int64_t p = config.parallel.pp;
   ScheduleSpec spec = schedule_spec(config);
   const std::int64_t tenth = micro_batches_for_bubble(spec, 0.1);
@@ -87,11 +89,13 @@ std::vector<Diagnostic> check_pipeline(const Config& config, const PipelinePlan&
   warning.code = "NQD1302";
   warning.severity = Severity::kWarning;
   warning.path = "train.global_batch_size";
-  warning.message = percent(plan.bubble_fraction) + " of the step is pipeline bubble with " +
-                    std::to_string(p) + " stages and " + std::to_string(plan.micro_batches) +
-                    " micro-batches";
+  warning.message = percent(share) + " of the step is pipeline bubble with " + std::to_string(p) +
+                    " stages and " + std::to_string(plan.micro_batches) + " micro-batches";
+  if (time.step_s > 0) {
+    warning.message += " (" + percent(plan.bubble_fraction) + " if all stages were equal)";
+  }
   warning.expected = "at most " + percent(kBubbleLimit);
-  warning.got = percent(plan.bubble_fraction);
+  warning.got = percent(share);
   const std::int64_t sequences = config.train.micro_batch_size * config.parallel.dp;
   warning.hint =
       "m >= 4p = " + std::to_string(spec.micro_batches) + " micro-batches (global_batch_size " +

@@ -39,7 +39,9 @@ std::int64_t micro_batches_of(const Config& config);
 ScheduleSpec schedule_spec(const Config& config);
 
 PipelinePlan plan_pipeline(const Config& config);
-// NQD1302 when more than 20 % of the step is bubble, with the micro-batches that mend it.
-std::vector<Diagnostic> check_pipeline(const Config& config, const PipelinePlan& plan);
+// NQD1302 when more than 20 % of the step is bubble, with the micro-batches that mend it: of `time`
+// where it is known, else of equal stages.
+std::vector<Diagnostic> check_pipeline(const Config& config, const PipelinePlan& plan,
+                                       const TimePlan& time);
 
 }  // namespace nqd::planner

@@ -36,22 +36,21 @@ Plan make_plan(const Config& config) {
   append(plan.diagnostics, check_memory(config, plan.memory));
 
   plan.pipeline = plan_pipeline(config);
-  append(plan.diagnostics, check_pipeline(config, plan.pipeline));
-
   ComputePlan compute = plan_compute(config);
   CommunicationPlan communication = plan_communication(config, compute.micro_batch);
   price_traffic(compute.step, communication.traffic);
   plan.communication = communication.traffic;
   plan.time = plan_time(config, compute, communication, plan.pipeline.bubble_fraction);
+  append(plan.diagnostics, check_pipeline(config, plan.pipeline, plan.time));
   if (plan.time.step_s > 0) {
     plan.time.samples_per_s =
         static_cast<double>(config.train.global_batch_size) / plan.time.step_s;
   }
   plan.operations = plan_operations(config, plan.time);
   append(plan.diagnostics, check_operations(config, plan.operations));
-  const TokenFlops flops = token_flops(config.model, config.train.recompute);
-  plan.mfu = utilisation(config, flops.model, plan.time);
-  plan.hfu = utilisation(config, flops.hardware, plan.time);
+  const ModelFlops flops = sample_flops(config.model, config.train.recompute);
+  plan.mfu = utilisation(config, flops.model * plan.time.samples_per_s);
+  plan.hfu = utilisation(config, flops.hardware * plan.time.samples_per_s);
   append(plan.diagnostics, std::move(compute.diagnostics));
   append(plan.diagnostics, std::move(communication.diagnostics));
 

@@ -43,7 +43,9 @@ struct GroupTraffic {
 
 struct PipelinePlan {
   std::int64_t micro_batches = 1;
-  double bubble_fraction = 0;  // share of the step in which a stage waits; planner/schedule/
+  // Share of the step in which a stage waits, all stages equal and F = B = W: the closed form of
+  // planner/schedule/. What the plan's own stages wait is TimePlan::bubble_share().
+  double bubble_fraction = 0;
 };
 
 struct TimePlan {
@@ -55,6 +57,8 @@ struct TimePlan {
   double step_s = 0;    // 0 = the cluster's rates are unknown
   double tokens_per_s = 0;
   double samples_per_s = 0;  // sequences or pictures
+  // Share of the step that is bubble, stages as unequal as they are; 0 = unknown.
+  double bubble_share() const { return step_s > 0 ? bubble_s / step_s : 0; }
   // How far the step time of such a run was from its prediction, mean over the published
   // measurements of this device and software, or the calibration's largest residual; 0 = unknown.
   double error_bar_fraction = 0;

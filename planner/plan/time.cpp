@@ -120,19 +120,26 @@ std::vector<Diagnostic> check_rates(const ClusterSpec& cluster) {
 
 }  // namespace
 
-TokenFlops token_flops(const ModelSpec& model, Recompute recompute) {
-  if (!is_transformer(model) || model.sequence <= 0) return {};
-  const SampleFlops sample = forward_flops(model_shape(model, TrainSpec{}));
-  const auto tokens = static_cast<double>(model.sequence);
-  TokenFlops flops;
-  flops.model = 3 * (sample.matmul + sample.attention) / tokens;
+ModelFlops sample_flops(const ModelSpec& model, Recompute recompute) {
+  const ModelShape shape = model_shape(model, TrainSpec{});
+  if (!shape.known) return {};
+  const SampleFlops sample = forward_flops(shape);
+  ModelFlops flops;
+  flops.model = 3 * (sample.matmul + sample.attention);
   flops.hardware = flops.model;
   if (recompute == Recompute::kFull) {
-    flops.hardware += (sample.matmul - sample.head + sample.attention) / tokens;
+    flops.hardware += sample.matmul - sample.head + sample.attention;
   } else if (recompute == Recompute::kSelective) {
-    flops.hardware += sample.attention / tokens;
+    flops.hardware += sample.attention;
   }
   return flops;
+}
+
+ModelFlops token_flops(const ModelSpec& model, Recompute recompute) {
+  if (!is_transformer(model) || model.sequence <= 0) return {};
+  const ModelFlops sample = sample_flops(model, recompute);
+  const auto tokens = static_cast<double>(model.sequence);
+  return {sample.model / tokens, sample.hardware / tokens};
 }
 
 double gemm_rate_flops(const ClusterSpec& cluster) {
@@ -216,9 +223,9 @@ void price_traffic(const StepTime& step, std::vector<GroupTraffic>& traffic) {
   }
 }
 
-double utilisation(const Config& config, double flops_per_token, const TimePlan& time) {
+double utilisation(const Config& config, double flops_per_s) {
   const double peak = config.cluster.peak_flops * static_cast<double>(config.parallel.ranks());
-  return peak > 0 ? flops_per_token * time.tokens_per_s / peak : 0;
+  return peak > 0 ? flops_per_s / peak : 0;
 }
 
 }  // namespace nqd::planner

@@ -11,16 +11,20 @@
 
 namespace nqd::planner {
 
-// Floating-point operations of one token, forward and backward (a multiply-add is 2).
-struct TokenFlops {
-  // What the model needs: 6·Φ_matmul + 6·L·s·h, Φ_matmul = L(4h² + 2hf) + V·h. Attention counts the
-  // causal half of the s × s scores. The numerator of MFU.
+// Floating-point operations, forward and backward (a multiply-add is 2).
+struct ModelFlops {
+  // What the model needs: three times its forward's matrix products, convolutions and attention, of
+  // which the causal half of the s × s scores counts; element-wise work does not. Of a GPT
+  // 6·Φ_matmul + 6·L·s·h a token, Φ_matmul = L(4h² + 2hf) + V·h. The numerator of MFU.
   double model = 0;
-  // The same and, with full recomputation, the layers' forward again. The numerator of HFU.
+  // The same and what is recomputed: with full recomputation the forward again but for the head,
+  // with selective the attention core. The numerator of HFU.
   double hardware = 0;
 };
-// Zeros for families without tokens.
-TokenFlops token_flops(const ModelSpec& model, Recompute recompute);
+// Of one sample: a sequence, a picture, or what a custom block says. Zeros for family state.
+ModelFlops sample_flops(const ModelSpec& model, Recompute recompute);
+// Of one token. Zeros for families without tokens.
+ModelFlops token_flops(const ModelSpec& model, Recompute recompute);
 
 // Rate at which a device multiplies matrices: cluster.gemm_flops when measured, else
 // device.gemm_share of its peak; 0 = unknown.
@@ -52,7 +56,7 @@ TimePlan plan_time(const Config& config, const ComputePlan& compute,
 // one after another. Nothing changes when `step` is not known.
 void price_traffic(const StepTime& step, std::vector<GroupTraffic>& traffic);
 
-// FLOPs a second of the whole job over the peak of its devices; 0 = unknown.
-double utilisation(const Config& config, double flops_per_token, const TimePlan& time);
+// FLOPs a second of the whole job over the dense peak of its devices; 0 = unknown.
+double utilisation(const Config& config, double flops_per_s);
 
 }  // namespace nqd::planner

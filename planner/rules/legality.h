@@ -121,6 +121,12 @@ constexpr bool shards_equal(Engine engine, std::int64_t dp, std::int64_t shard) 
   return engine != Engine::kHsdp || shard == 0 || divides(shard, dp);
 }
 
+// hsdp has several shard groups, of several ranks each; cp ranks are in the group as well.
+constexpr bool shards_and_copies(Engine engine, std::int64_t dp, std::int64_t cp,
+                                 std::int64_t shard) noexcept {
+  return engine != Engine::kHsdp || (shard * cp > 1 && shard < dp);
+}
+
 // Inner width of an MLP, of the shared experts (0: none) or, over expert_tp, of one expert.
 constexpr bool width_splits(std::int64_t width, std::int64_t tp) noexcept {
   return divides(tp, width);

@@ -1,5 +1,6 @@
 // Engines: shard groups, what runs beside a pipeline, what each runtime has.
 #include <array>
+#include <vector>
 
 #include "planner/mesh/fabric.h"
 #include "planner/rules/legality.h"
@@ -18,6 +19,26 @@ void check_shard_group(const Config& c, Diagnostics& out) {
       remainder({"dp", p.dp}, {"hsdp_shard", p.hsdp_shard}) + ": shard groups must be equal",
       "legal values of hsdp_shard: " + listed(divisors(p.dp, p.dp, p.hsdp_shard)),
       {value_of("parallel.dp", p.dp)}));
+}
+
+void check_shard_size(const Config& c, Diagnostics& out) {
+  const ParallelSpec& p = c.parallel;
+  if (!shards_equal(p.engine, p.dp, p.hsdp_shard)) return;
+  const std::int64_t shard = p.hsdp_shard > 0 ? p.hsdp_shard : default_hsdp_shard(c.cluster, p);
+  if (shards_and_copies(p.engine, p.dp, p.cp, shard)) return;
+  const std::string given = p.hsdp_shard > 0 ? "" : ", the ranks of dp in one node,";
+  const bool one_group = shard == p.dp;
+  const std::string what = one_group ? "leaves one shard group, without copies: that is zero3"
+                                     : "shards nothing: that is ddp";
+  std::string hint =
+      one_group && p.dp > 1 ? "set parallel.engine to zero3" : "set parallel.engine to ddp";
+  std::vector<std::int64_t> legal = divisors(p.dp, p.dp - 1, shard);
+  if (p.cp == 1) std::erase(legal, 1);
+  if (!legal.empty()) hint += ", or parallel.hsdp_shard to one of " + listed(legal);
+  out.push_back(
+      violation("NQD1262", p.hsdp_shard > 0 ? "parallel.hsdp_shard" : "parallel.engine",
+                "hsdp_shard = " + text(shard) + given + " of dp = " + text(p.dp) + " " + what, hint,
+                {value_of("parallel.dp", p.dp)}));
 }
 
 void check_shard_in_node(const Config& c, Diagnostics& out) {
@@ -90,9 +111,9 @@ void check_offload(const Config& c, Diagnostics& out) {
                 {value_of("parallel.engine", engine_of(p)), value_of("parallel.dp", p.dp)}));
 }
 
-constexpr std::array<Check, 7> kChecks = {
-    check_shard_group,    check_shard_in_node,    check_shard_engine, check_engine_pipeline,
-    check_runtime_engine, check_runtime_pipeline, check_offload,
+constexpr std::array<Check, 8> kChecks = {
+    check_shard_group,     check_shard_size,     check_shard_in_node,    check_shard_engine,
+    check_engine_pipeline, check_runtime_engine, check_runtime_pipeline, check_offload,
 };
 
 }  // namespace

@@ -5,35 +5,44 @@
 namespace nqd::planner {
 namespace {
 
-// The bubble is a sum over the stages but one, linear in their times: the factors of F, B and W.
-PhaseTimes bubble_factors(const ScheduleSpec& spec) noexcept {
+// What makes the bubble: times of the other stages that a step waits for, as a share of their sum,
+// and times of the waiting stage that fill it, as a number of micro-batches.
+struct BubbleFactors {
+  double share = 1;  // of F and B of the others, and of W where nothing puts it off
+  bool waits_for_weights = true;
+  double forwards = 0;
+  double weights = 0;
+};
+
+BubbleFactors bubble_factors(const ScheduleSpec& spec) noexcept {
   const std::int64_t p = spec.stages;
   const std::int64_t m = spec.micro_batches;
-  if (p <= 1) return {};
-  const auto others = static_cast<double>(p - 1);
+  const auto count = [](std::int64_t number) { return static_cast<double>(number); };
   switch (spec.schedule) {
     case Schedule::kGPipe:
     case Schedule::k1F1B:
-      return {1, 1, 1};
-    case Schedule::kInterleaved: {
-      const double share = 1 / static_cast<double>(spec.virtual_stages);
-      return {share, share, share};
-    }
+      return {1, true, 0, 0};
+    case Schedule::kInterleaved:
+      return {1 / count(spec.virtual_stages), true, 0, 0};
     case Schedule::kZbH1:
-      return {1, 1, -static_cast<double>(std::min(m - 1, p - 1)) / others};
+      return {1, false, 0, count(std::min(m - 1, p - 1))};
     case Schedule::kZbH2:
-      return {1, 1, -static_cast<double>(std::min(m - 1, 2 * p - 2)) / others};
+      return {1, false, 0, count(std::min(m - 1, 2 * p - 2))};
     case Schedule::kZbV:
-      return {1 - static_cast<double>(std::min(m - 1, p - 1)) / others, 1,
-              -static_cast<double>(std::clamp<std::int64_t>(m - p, 0, p - 1)) / others};
+      return {1, false, count(std::min(m - 1, p - 1)),
+              count(std::clamp<std::int64_t>(m - p, 0, p - 1))};
   }
   return {};
 }
 
-double weigh(const PhaseTimes& factors, const PhaseTimes& times) noexcept {
-  return std::max(0.0, factors.forward * times.forward +
-                           factors.backward_input * times.backward_input +
-                           factors.backward_weight * times.backward_weight);
+double bubble_of(const ScheduleSpec& spec, const PhaseTimes& waiting,
+                 const PhaseTimes& others) noexcept {
+  if (spec.stages <= 1) return 0;
+  const BubbleFactors factors = bubble_factors(spec);
+  const double waits = others.forward + others.backward_input +
+                       (factors.waits_for_weights ? others.backward_weight : 0);
+  return std::max(0.0, factors.share * waits - factors.forwards * waiting.forward -
+                           factors.weights * waiting.backward_weight);
 }
 
 double ratio(std::int64_t bubble, std::int64_t work) noexcept {
@@ -157,10 +166,41 @@ double longest_path(const ScheduleSpec& spec, std::span<const PhaseTimes> stages
   return longest;
 }
 
+// Messages on the longest path: those of the fill and the drain, and round trips between.
+struct Messages {
+  std::int64_t ends = 0;
+  std::int64_t pairs = 0;
+};
+
+Messages messages_of(const ScheduleSpec& spec) noexcept {
+  const std::int64_t p = spec.stages;
+  if (p <= 1) return {};
+  const auto tight = [p](std::int64_t m) -> Messages {
+    return {2 * (p - 1), (m - 1) - (m - 1 + p - 1) / p};
+  };
+  switch (spec.schedule) {
+    case Schedule::kGPipe:
+    case Schedule::kZbH2:
+      return {2 * (p - 1), 0};
+    case Schedule::k1F1B:
+      return tight(spec.micro_batches);
+    case Schedule::kInterleaved:
+      return {2 * (p * spec.virtual_stages - 1), 0};
+    case Schedule::kZbH1:
+      return tight(std::min(spec.micro_batches, p + 1));
+    case Schedule::kZbV:
+      return {4 * (p - 1), std::clamp<std::int64_t>(spec.micro_batches - p - 1, 0, p - 2)};
+  }
+  return {};
+}
+
 }  // namespace
 
 double bubble_seconds(const ScheduleSpec& spec, const PhaseTimes& stage) noexcept {
-  return static_cast<double>(spec.stages - 1) * weigh(bubble_factors(spec), stage);
+  const auto others = static_cast<double>(spec.stages - 1);
+  return bubble_of(
+      spec, stage,
+      {others * stage.forward, others * stage.backward_input, others * stage.backward_weight});
 }
 
 // In whole numbers, so that it is the nearest double of the exact ratio.
@@ -186,7 +226,26 @@ double bubble_fraction(const ScheduleSpec& spec) noexcept {
 double step_seconds(const ScheduleSpec& spec, const PhaseTimes& slowest,
                     const PhaseTimes& others) noexcept {
   return static_cast<double>(spec.micro_batches) * slowest.total() +
-         weigh(bubble_factors(spec), others);
+         bubble_of(spec, slowest, others);
+}
+
+double folded_wait_seconds(const ScheduleSpec& spec, const PhaseTimes& slowest,
+                           const PhaseTimes& head, const PhaseTimes& others) noexcept {
+  const std::int64_t m = spec.micro_batches;
+  const auto rest = static_cast<double>(spec.stages - 1);
+  const PhaseTimes first{(slowest.forward - head.forward) / 2,
+                         (slowest.backward_input - head.backward_input) / 2,
+                         (slowest.backward_weight - head.backward_weight) / 2};
+  const auto later =
+      static_cast<double>(std::clamp<std::int64_t>(m - spec.stages, 0, spec.stages - 1));
+  double last_weight = first.backward_weight + head.backward_weight;
+  if (m <= spec.stages) last_weight -= others.backward_weight / rest / 2;
+  const double slow = others.forward + others.backward_input - rest * first.total() -
+                      later * first.forward - last_weight;
+  const double excess = slowest.total() - others.total() / rest;
+  const PhaseTimes mean{others.forward / rest, others.backward_input / rest,
+                        others.backward_weight / rest};
+  return std::max(slow, bubble_of(spec, mean, others) - static_cast<double>(m - 1) * excess);
 }
 
 double step_seconds(const ScheduleSpec& spec, std::span<const PhaseTimes> stages) noexcept {
@@ -211,25 +270,16 @@ double step_seconds(const ScheduleSpec& spec, std::span<const PhaseTimes> stages
 }
 
 std::int64_t exposed_messages(const ScheduleSpec& spec) noexcept {
-  const std::int64_t p = spec.stages;
-  if (p <= 1) return 0;
-  const auto tight = [p](std::int64_t m) {
-    return 2 * (p - 1) + 2 * ((m - 1) - (m - 1 + p - 1) / p);
-  };
-  switch (spec.schedule) {
-    case Schedule::kGPipe:
-    case Schedule::kZbH2:
-      return 2 * (p - 1);
-    case Schedule::k1F1B:
-      return tight(spec.micro_batches);
-    case Schedule::kInterleaved:
-      return 2 * (p * spec.virtual_stages - 1);
-    case Schedule::kZbH1:
-      return tight(std::min(spec.micro_batches, p + 1));
-    case Schedule::kZbV:
-      return 4 * (p - 1) + 2 * std::clamp<std::int64_t>(spec.micro_batches - p - 1, 0, p - 2);
-  }
-  return 0;
+  const Messages messages = messages_of(spec);
+  return messages.ends + 2 * messages.pairs;
+}
+
+double exposed_message_seconds(const ScheduleSpec& spec, double message_s,
+                               double slack_s) noexcept {
+  const Messages messages = messages_of(spec);
+  return static_cast<double>(messages.ends) * message_s +
+         static_cast<double>(messages.pairs) *
+             std::max(0.0, 2 * message_s - std::max(0.0, slack_s));
 }
 
 InFlight in_flight(const ScheduleSpec& spec, std::int64_t stage) noexcept {

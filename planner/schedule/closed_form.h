@@ -54,6 +54,14 @@ double bubble_fraction(const ScheduleSpec& spec) noexcept;
 double step_seconds(const ScheduleSpec& spec, const PhaseTimes& slowest,
                     const PhaseTimes& others) noexcept;
 
+// zb-v where the first stage, which holds both ends of the model, is the slowest by `head`: what
+// its last chunk has beyond its first. Seconds that it waits in a step; below 0 it has as much to
+// spare. With f, b, w of its first chunk, w' of its last, and sums over the others
+//   Σ(F+B) − (p−1)(f+b+w) − min(m−p, p−1)·f − w',   without the w' of a mean chunk for m ≤ p
+// and, while the head is short, Σ over all as bubble_seconds has it less m−1 times its excess.
+double folded_wait_seconds(const ScheduleSpec& spec, const PhaseTimes& slowest,
+                           const PhaseTimes& head, const PhaseTimes& others) noexcept;
+
 // The same from every stage's times, O(p). gpipe: exact, (m−1)(max F + max B) + Σ(F+B). 1f1b, zb-h1
 // and zb-h2: the longest of the paths that pass from the first stage to stage s, through all of its
 // actions, and on: never more than the simulation. With stages that differ in proportion and by at
@@ -70,6 +78,13 @@ double step_seconds(const ScheduleSpec& spec, std::span<const PhaseTimes> stages
 //   zb-h1         as 1f1b with at most p+1 micro-batches
 //   zb-v          4(p−1) + 2·min(max(m−p−1, 0), p−2)
 std::int64_t exposed_messages(const ScheduleSpec& spec) noexcept;
+
+// Seconds that messages of `message_s` add to a step. Those of the first fill and the last drain
+// add all of theirs. The others are waited for in pairs, there and back, by a stage that has as
+// much under way as it may: a pair adds what it takes beyond `slack_s`, the seconds by which a
+// micro-batch of the slowest stage is longer than the mean of the others. Without slack
+// exposed_messages times message_s.
+double exposed_message_seconds(const ScheduleSpec& spec, double message_s, double slack_s) noexcept;
 
 // At the peak of stage `stage` (0-based):
 //   gpipe         m

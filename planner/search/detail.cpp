@@ -6,8 +6,8 @@
 
 #include "base/units.h"
 #include "planner/estimate/memory_model.h"
-#include "planner/models/shape.h"
 #include "planner/plan/memory.h"
+#include "planner/plan/time.h"
 #include "planner/schedule/simulate.h"
 #include "planner/search/search.h"
 #include "planner/text.h"
@@ -45,14 +45,6 @@ std::optional<double> simulated_step_s(const Config& config, const Candidate& c,
   return (steady_s - closed_s + simulated_pipeline_s(c, model)) * (time.step_s / steady_s);
 }
 
-// FLOPs of the model in a second over the dense peak of all devices; recomputation is not counted.
-double model_flops_utilisation(const Config& config, double samples_per_s, std::int64_t gpus) {
-  const SampleFlops forward = forward_flops(model_shape(config.model, config.train));
-  const double peak = config.cluster.peak_flops * static_cast<double>(gpus);
-  if (peak <= 0) return 0;
-  return 3 * (forward.matmul + forward.attention) * samples_per_s / peak;
-}
-
 struct Part {
   const char* name;
   double seconds;
@@ -87,7 +79,8 @@ Detail detail_of(const Config& config, const Score& score, double limit_bytes, b
   const double step_s = detail.time.step_s;
   detail.samples_per_s = static_cast<double>(planned.train.global_batch_size) / step_s;
   detail.tokens_per_s = detail.samples_per_s * static_cast<double>(planned.model.sequence);
-  detail.mfu = model_flops_utilisation(planned, detail.samples_per_s, score.gpus());
+  detail.mfu = utilisation(
+      planned, detail.samples_per_s * sample_flops(planned.model, Recompute::kNone).model);
   const auto gpus = static_cast<double>(score.gpus());
   detail.cost_per_step = planned.cluster.price_per_gpu_hour * gpus * step_s / 3600;
   return detail;

@@ -1,5 +1,6 @@
 #include "planner/search/rule.h"
 
+#include "planner/mesh/fabric.h"
 #include "planner/rules/legality.h"
 
 namespace nqd::planner::search {
@@ -23,6 +24,7 @@ constexpr std::array<RuleInfo, kRules> kInfo = {{
     {"NQD1235", "experts", "experts not divisible by ep"},
     {"NQD1236", "expert-ranks", "ep does not divide the ranks"},
     {"NQD1215", "shards", "unequal hsdp shard groups"},
+    {"NQD1262", "shard-size", "hsdp without shards or without copies"},
     {"NQD1248", "offload", "offloading without sharding"},
     {"NQD1249", "runtime-engine", "the runtime has no such engine"},
     {"NQD1250", "runtime-pipeline", "the runtime has no such engine beside a pipeline"},
@@ -37,6 +39,12 @@ constexpr std::array<RuleInfo, kRules> kInfo = {{
 
 bool fp8_takes(const Facts& facts, std::int64_t side, std::int64_t tp) noexcept {
   return !rules::divides(tp, side) || rules::fp8_takes(facts.precision, side / tp);
+}
+
+std::int64_t hsdp_shard(const Facts& f, const Candidate& c) noexcept {
+  if (f.hsdp_shard > 0) return f.hsdp_shard;
+  const std::int64_t stages = f.order == MeshOrder::kPpThenDp ? c.pp : 1;
+  return default_hsdp_shard(f.gpus_per_node, {{}, c.dp, std::int64_t{c.tp} * c.cp * stages});
 }
 
 }  // namespace
@@ -57,6 +65,7 @@ Facts facts_of(const Config& config) {
   facts.recompute_every = config.train.recompute_every;
   facts.expert_tp = config.parallel.expert_tp;
   facts.hsdp_shard = config.parallel.hsdp_shard;
+  facts.order = config.parallel.order;
   facts.offload = config.train.optimizer.offload;
   facts.precision = config.train.precision;
   facts.runtime = config.train.runtime;
@@ -106,6 +115,7 @@ std::optional<Rule> expert_violation(const Facts& f, const Candidate& c) noexcep
 
 std::optional<Rule> engine_violation(const Facts& f, const Candidate& c) noexcept {
   if (!rules::shards_equal(c.engine, c.dp, f.hsdp_shard)) return Rule::kShards;
+  if (!rules::shards_and_copies(c.engine, c.dp, c.cp, hsdp_shard(f, c))) return Rule::kShardSize;
   if (!rules::offload_shards(f.offload, c.engine, c.dp)) return Rule::kOffload;
   if (!rules::runtime_has_engine(f.runtime, c.engine)) return Rule::kRuntimeEngine;
   if (!rules::runtime_pipes_engine(f.runtime, c.engine, c.pp)) return Rule::kRuntimePipeline;

@@ -34,6 +34,7 @@ enum class Rule : std::uint8_t {
   kExperts,          // whole experts an ep rank
   kExpertRanks,      // ep·expert_tp ranks are taken from dp·cp·tp
   kShards,           // equal hsdp shard groups
+  kShardSize,        // several, of several ranks
   kOffload,          // offloading needs sharding
   kRuntimeEngine,    // an engine that the runtime has
   kRuntimePipeline,  // beside a pipeline too
@@ -45,7 +46,7 @@ enum class Rule : std::uint8_t {
   kGroups,           // interleaved: micro-batches in groups of pp
   kMemory,           // fits the device
 };
-inline constexpr std::size_t kRules = 27;
+inline constexpr std::size_t kRules = 28;
 using RuleCounts = std::array<std::int64_t, kRules>;
 
 struct RuleInfo {
@@ -66,6 +67,7 @@ struct Facts {
   std::int64_t recompute_every = 1;
   std::int64_t expert_tp = 0;
   std::int64_t hsdp_shard = 0;
+  MeshOrder order = MeshOrder::kPpThenDp;
   bool offload = false;
   Precision precision = Precision::kBFloat16;
   Runtime runtime = Runtime::kNqd;

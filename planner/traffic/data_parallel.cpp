@@ -154,19 +154,12 @@ StageLayout part_of(const StageLayout& stage, bool experts) {
   return part;
 }
 
-// Ranks that hold copies of one routed expert's part.
-Group expert_group(const ParallelSpec& parallel) {
-  const std::int64_t expert_tp = parallel.expert_tp > 0 ? parallel.expert_tp : parallel.tp;
-  const std::int64_t parts = parallel.ep * expert_tp;
-  return {"expert_dp", parallel.dp * parallel.cp * parallel.tp / parts, parts};
-}
-
 }  // namespace
 
 void add_data_parallel(const Config& config, const StageLayout& stage,
                        const MicroBatchTime& compute, TrafficRows& rows) {
   const Group dense = gradient_group(config.parallel);
-  const Group experts = expert_group(config.parallel);
+  const Group experts = expert_dp_group(config.parallel);
   const std::int64_t dense_shard = shard_counts(config).weights;
   const std::int64_t expert_shard = expert_shard_counts(config, candidate_of(config)).weights;
   const bool routed =

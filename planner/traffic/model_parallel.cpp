@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <cmath>
 
 #include "planner/models/dimensions.h"
+#include "planner/models/shape.h"
 #include "planner/plan/memory.h"
 #include "planner/plan/pipeline.h"
 #include "planner/traffic/stage_traffic.h"
@@ -88,12 +90,12 @@ class ActivationTraffic {
     for (const TensorSpec& tensor : stage_.tensors) {
       if (tensor.name.ends_with("router.weight")) ++moe_layers;
     }
-    const auto top_k = static_cast<double>(moe.experts_per_token);
-    const double capacity = moe.capacity_factor > 0 ? moe.capacity_factor : 1;
-    // With sequence parallelism a tp rank dispatches its own part of the tokens.
-    const double split =
-        config_.parallel.sequence_parallel ? static_cast<double>(config_.parallel.tp) : 1;
-    const double elements = std::ceil(boundary_elements() / split * top_k * capacity);
+    double dispatched = 0;
+    for (const BlockShape& block : model_shape(config_.model, config_.train).kinds) {
+      dispatched = std::max(dispatched, dispatched_elements(block, division_of(config_)));
+    }
+    const double elements =
+        std::ceil(dispatched * static_cast<double>(config_.train.micro_batch_size));
     const double passes = config_.train.recompute == Recompute::kFull ? 6 : 4;
     add_calls(group, Collective::kAllToAll, elements, passes * moe_layers);
   }
@@ -110,7 +112,9 @@ class ActivationTraffic {
     double sends = static_cast<double>(2 * v);
     if (folded ? stage_.first || at_fold : stage_.first || stage_.last) sends -= folded ? 2 : 1;
     double elements = boundary_elements();
-    if (config_.parallel.sequence_parallel) {
+    const bool scattered = config_.stack.scatter_messages && !config_.parallel.sequence_parallel;
+    if (scattered) add_calls(tp_group(config_.parallel), Collective::kAllGather, elements, sends);
+    if (scattered || config_.parallel.sequence_parallel) {
       elements = std::ceil(elements / static_cast<double>(config_.parallel.tp));
     }
     add_calls(group, Collective::kSendRecv, elements, sends);

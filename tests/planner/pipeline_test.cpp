@@ -31,7 +31,7 @@ TEST_CASE("the warning comes above 20 % and says how to mend it") {
   config.parallel.pp = 4;
   config.parallel.dp = 2;
   config.train.global_batch_size = 8;
-  const auto warnings = check_pipeline(config, plan_pipeline(config));
+  const auto warnings = check_pipeline(config, plan_pipeline(config), {});
   REQUIRE(warnings.size() == 1);
   CHECK(warnings[0].code == "NQD1302");
   CHECK(warnings[0].severity == Severity::kWarning);
@@ -41,11 +41,11 @@ TEST_CASE("the warning comes above 20 % and says how to mend it") {
       warnings[0].hint ==
       "m >= 4p = 16 micro-batches (global_batch_size 32) give 15.8 %; at most 10 % needs m >= 27");
   config.train.global_batch_size = 32;
-  CHECK(check_pipeline(config, plan_pipeline(config)).empty());
+  CHECK(check_pipeline(config, plan_pipeline(config), {}).empty());
   config.parallel.schedule = Schedule::kInterleaved;
   config.parallel.vpp = 2;
   config.train.global_batch_size = 8;
-  const auto interleaved = check_pipeline(config, plan_pipeline(config));
+  const auto interleaved = check_pipeline(config, plan_pipeline(config), {});
   REQUIRE(interleaved.size() == 1);
   CHECK(interleaved[0].hint.ends_with("at most 10 % needs m >= 16"));  // 14, in multiples of 4
 }

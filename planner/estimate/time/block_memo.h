@@ -1,4 +1,4 @@
-// Block times that were asked for before: open addressing over a packed key, no allocation for a
+// Block times that were asked for before: open addressing over the key's hash, no allocation for a
 // key that is known.
 #pragma once
 
@@ -12,7 +12,7 @@ namespace nqd::planner {
 class BlockMemo {
  public:
   // `kinds` times a key.
-  explicit BlockMemo(std::size_t kinds) : kinds_(kinds), slots_(kFirstSlots) {}
+  explicit BlockMemo(std::size_t kinds) : kinds_(kinds), slots_(kFirstSlots, kFree) {}
 
   // The times of all kinds, priced by `pricer` the first time. Valid until the next call.
   const BlockTime* find(const BlockKey& key, const BlockPricer& pricer);
@@ -21,12 +21,13 @@ class BlockMemo {
   static constexpr std::size_t kFirstSlots = 64;  // a power of two
 
   struct Slot {
-    std::uint64_t key = 0;  // 0 = free
+    BlockKey key;  // tp 0 = free
     std::uint32_t index = 0;
   };
-  static std::uint64_t pack(const BlockKey& key);
-  Slot& slot_of(std::uint64_t key);
+  Slot& slot_of(const BlockKey& key);
   void grow();
+
+  static constexpr Slot kFree = {.key = {.tp = 0}, .index = 0};
 
   std::size_t kinds_;
   std::size_t used_ = 0;

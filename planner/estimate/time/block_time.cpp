@@ -91,7 +91,7 @@ void BlockPricer::add_products(const BlockKey& key, const BlockShape& block, boo
                                Work& work) const {
   const bool fp8 = config_.train.precision == Precision::kFp8 && layer;
   const auto tp = static_cast<double>(key.tp);
-  const double own_expert_tp = static_cast<double>(expert_tp(key.tp));
+  const double own_expert_tp = static_cast<double>(expert_tp_of(config_.parallel, key.tp));
   for (const MatmulShape& matmul : block.matmuls) {
     double rows = matmul.rows * key.micro_batch_size / key.cp;
     double k = matmul.k;
@@ -151,7 +151,7 @@ void BlockPricer::add_attention(const BlockKey& key, const AttentionShape& atten
 }
 
 void BlockPricer::add_pointwise(const BlockKey& key, const BlockShape& block, Work& work) const {
-  const double per_element = key.micro_batch_size * element_bytes_ / memory_rate_;
+  const double per_element = key.micro_batch_size * element_bytes_ * eager_factor() / memory_rate_;
   const Division division = division_of(key);
   for (const Pointwise& pass : block.pointwise) {
     if (pass.name == "logits" && shape_.vocab > 0) continue;  // priced by stack.loss_bytes
@@ -163,18 +163,32 @@ void BlockPricer::add_pointwise(const BlockKey& key, const BlockShape& block, Wo
   }
 }
 
-std::int64_t BlockPricer::expert_tp(std::int64_t tp) const {
-  const std::int64_t asked = config_.parallel.expert_tp;
-  return asked > 0 ? std::min(asked, tp) : tp;
+BlockKey BlockPricer::key_of(const Candidate& c) const {
+  BlockKey key{c.tp, c.cp, c.ep, 1, c.micro_batch_size, c.recompute, c.sequence_parallel};
+  const std::int64_t replica = std::int64_t{c.tp} * c.cp;
+  if (c.ep > 1 && c.ep * expert_tp_of(config_.parallel, c.tp) > replica) {
+    const bool stages_first = config_.parallel.order == MeshOrder::kPpThenDp;
+    key.expert_stride = static_cast<std::int32_t>(replica * (stages_first ? c.pp : 1));
+  }
+  return key;
 }
 
 Division BlockPricer::division_of(const BlockKey& key) const {
-  return {key.tp, key.cp, key.ep, expert_tp(key.tp), key.sequence_parallel, kv_heads_};
+  return {key.tp,   key.cp, key.ep, expert_tp_of(config_.parallel, key.tp), key.sequence_parallel,
+          kv_heads_};
+}
+
+// Asynchronous tensor parallelism cuts a sum into a piece a rank: all but the first travel while
+// the product that makes or takes them works on another (Wang et al., ASPLOS 2023).
+double BlockPricer::tensor_exposed_s(const BlockKey& key, double busy, double products_s) const {
+  const double exposed = busy * config_.stack.tensor_exposed;
+  if (!config_.parallel.async_tensor) return exposed;
+  return std::min(exposed, std::max(busy / key.tp, busy - products_s));
 }
 
 // Tensor parallelism sums (with sequence parallelism: gathers and scatters, as many bytes) after
 // attention and after the MLP.
-void BlockPricer::add_tensor_sums(const BlockKey& key, const BlockShape& block,
+void BlockPricer::add_tensor_sums(const BlockKey& key, const BlockShape& block, const Work& work,
                                   BlockTime& time) const {
   if (key.tp <= 1 || block.tensor_sums <= 0) return;
   const ClusterSpec& cluster = config_.cluster;
@@ -190,9 +204,11 @@ void BlockPricer::add_tensor_sums(const BlockKey& key, const BlockShape& block,
       block.tensor_sums * config_.stack.host_collective_s * std::log2(static_cast<double>(key.tp));
   for (PassTime* pass : {&time.forward, &time.backward}) {
     pass->tensor_busy_s += busy;
-    pass->tensor_s += busy * config_.stack.tensor_exposed;
     pass->host_s += host;
   }
+  time.forward.tensor_s += tensor_exposed_s(key, busy, work.products_s);
+  time.backward.tensor_s +=
+      tensor_exposed_s(key, busy, work.input_products_s + work.weight_products_s);
   if (!key.sequence_parallel) return;
   // Backward gathers the inputs of the split products again (Korthikanti et al., section 4.2.2).
   const double again = block.tensor_sums * all_gather_cost(cluster, place(cluster, key.tp, 1),
@@ -201,7 +217,9 @@ void BlockPricer::add_tensor_sums(const BlockKey& key, const BlockShape& block,
   time.backward.tensor_busy_s += again;
   // A stack that hides any of this traffic hides these first: the gradient of the weights, which
   // does not wait for them, runs beside them.
-  if (config_.stack.tensor_exposed >= 1) time.backward.tensor_s += again;
+  if (config_.stack.tensor_exposed >= 1 && !config_.parallel.async_tensor) {
+    time.backward.tensor_s += again;
+  }
 }
 
 // Keys and values go around the ring of context-parallel ranks; backward sends them and their
@@ -237,9 +255,11 @@ void BlockPricer::add_expert_exchange(const BlockKey& key, const BlockShape& blo
                                       BlockTime& time) const {
   if (key.ep <= 1 || block.all_to_all_elements <= 0) return;
   const ClusterSpec& cluster = config_.cluster;
-  const double bytes = block.all_to_all_elements * key.micro_batch_size * element_bytes_ *
-                       activation_share(Split::kExpert, division_of(key));
-  const Placement group = place(cluster, key.ep, expert_tp(key.tp));
+  const double bytes =
+      dispatched_elements(block, division_of(key)) * key.micro_batch_size * element_bytes_;
+  const std::int64_t expert_tp = expert_tp_of(config_.parallel, key.tp);
+  const Placement group =
+      place_in_stage(cluster, key.ep, expert_tp, std::int64_t{key.tp} * key.cp, key.expert_stride);
   const double crossing = config_.stack.experts_share_copies ? copies_crossing(group) : 1;
   const double busy =
       2 * all_to_all_cost(cluster, group, cluster.fabric.network_share, crossing).seconds(bytes);
@@ -249,12 +269,16 @@ void BlockPricer::add_expert_exchange(const BlockKey& key, const BlockShape& blo
   }
 }
 
+double BlockPricer::eager_factor() const {
+  return config_.train.fused_kernels ? 1 : config_.stack.eager_traffic;
+}
+
 void BlockPricer::add_overheads(const BlockShape& block, Work& work) const {
   const StackSpec& stack = config_.stack;
   const double kernel = config_.cluster.device.kernel_s;
   const bool experts = block.all_to_all_elements > 0;
-  work.pointwise_forward_s += kForwardKernels * kernel + stack.layer_overhead_s;
-  work.pointwise_backward_s += kBackwardKernels * kernel + stack.layer_overhead_s;
+  work.pointwise_forward_s += eager_factor() * kForwardKernels * kernel + stack.layer_overhead_s;
+  work.pointwise_backward_s += eager_factor() * kBackwardKernels * kernel + stack.layer_overhead_s;
   // An expert that takes its even share alone (a capacity) takes a number of tokens that is known
   // beforehand; without one the host waits for the numbers.
   const bool waits = experts && config_.model.moe.capacity_factor <= 0;
@@ -279,7 +303,11 @@ BlockTime BlockPricer::price(const BlockKey& key, const BlockShape& block,
   if (layer) add_overheads(block, work);
   if (kind == shape_.head || kind == shape_.mtp) {
     const double logits = shape_.rows * key.micro_batch_size / key.cp * shape_.vocab / key.tp;
-    const double loss = 0.5 * config_.stack.loss_bytes * logits / memory_rate_;
+    const StackSpec& stack = config_.stack;
+    const double bytes = config_.train.fused_loss
+                             ? std::min(stack.loss_bytes, stack.fused_loss_bytes)
+                             : stack.loss_bytes;
+    const double loss = 0.5 * bytes * logits / memory_rate_;
     work.pointwise_forward_s += loss;
     work.pointwise_backward_s += loss;
   }
@@ -291,16 +319,20 @@ BlockTime BlockPricer::price(const BlockKey& key, const BlockShape& block,
   time.backward.host_s = work.host_backward_s;
   time.weight_s = work.weight_products_s;
   if (layer) {
-    add_tensor_sums(key, block, time);
+    add_tensor_sums(key, block, work, time);
     add_context_ring(key, block, time);
     add_expert_exchange(key, block, time);
   }
   if (layer && key.recompute == Recompute::kFull) time.backward.add(time.forward, 1);
   if (layer && key.recompute == Recompute::kSelective) {
     time.backward.device_s += work.attention_forward_s;
+    // Keys and values of the other ranks were not kept either.
+    time.backward.context_s += time.forward.context_s;
+    time.backward.context_busy_s += time.forward.context_busy_s;
   }
   time.parameters = block.parameters.dense_of_rank(key.tp);
-  time.expert_parameters = block.parameters.expert_of_rank(key.ep, expert_tp(key.tp));
+  time.expert_parameters =
+      block.parameters.expert_of_rank(key.ep, expert_tp_of(config_.parallel, key.tp));
   return time;
 }
 

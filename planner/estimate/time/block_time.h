@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "planner/estimate/candidate.h"
 #include "planner/mesh/fabric.h"
 #include "planner/models/shape.h"
 #include "planner/spec.h"
@@ -15,9 +16,13 @@ struct BlockKey {
   std::int32_t tp = 1;
   std::int32_t cp = 1;
   std::int32_t ep = 1;
+  // From a rank to the same one of the next replica where experts are exchanged among replicas;
+  // else 1, so that meshes that differ in it alone share an entry.
+  std::int32_t expert_stride = 1;
   std::int32_t micro_batch_size = 1;
   Recompute recompute = Recompute::kNone;
   bool sequence_parallel = false;
+  bool operator==(const BlockKey&) const = default;
 };
 
 // Seconds of one pass. Communication is what is not hidden behind compute, `…_busy_s` all of it.
@@ -42,6 +47,10 @@ struct BlockTime {
   double parameters = 0;         // elements of the rank, routed experts aside
   double expert_parameters = 0;  // elements of the rank's routed experts
 
+  // Both passes, with the communication that the device waits for.
+  double device_s() const {
+    return forward.device_s + forward.exposed_s() + backward.device_s + backward.exposed_s();
+  }
   void add(const BlockTime& other, double times);
 };
 
@@ -56,8 +65,7 @@ class BlockPricer {
   // The device's rates are known.
   bool known() const { return gemm_rate_ > 0 && memory_rate_ > 0; }
   double memory_rate() const { return memory_rate_; }
-  // tp inside an expert when the mesh has `tp`.
-  std::int64_t expert_tp(std::int64_t tp) const;
+  BlockKey key_of(const Candidate& candidate) const;
 
  private:
   struct Work;
@@ -67,7 +75,12 @@ class BlockPricer {
   void add_scores(double batched, double rows, const AttentionShape& attention, Work& work) const;
   void add_pointwise(const BlockKey& key, const BlockShape& block, Work& work) const;
   void add_overheads(const BlockShape& block, Work& work) const;
-  void add_tensor_sums(const BlockKey& key, const BlockShape& block, BlockTime& time) const;
+  // Kernels, and their bytes, of a chain that fusion would make one.
+  double eager_factor() const;
+  // Seconds of one sum over tp that nothing hides, when products of `products_s` run beside it.
+  double tensor_exposed_s(const BlockKey& key, double busy, double products_s) const;
+  void add_tensor_sums(const BlockKey& key, const BlockShape& block, const Work& work,
+                       BlockTime& time) const;
   void add_context_ring(const BlockKey& key, const BlockShape& block, BlockTime& time) const;
   double copies_crossing(const Placement& group) const;
   void add_expert_exchange(const BlockKey& key, const BlockShape& block, BlockTime& time) const;

@@ -8,14 +8,6 @@
 namespace nqd::planner {
 namespace {
 
-// Groups within groups: `inner` ranks of stride `inner_stride` each, `outer` of them.
-Placement nested(const ClusterSpec& cluster, std::int64_t inner, std::int64_t inner_stride,
-                 std::int64_t outer, std::int64_t outer_stride) {
-  const Placement near = place(cluster, inner, inner_stride);
-  if (!near.inside()) return {inner * outer, near.together};
-  return {inner * outer, near.together * place(cluster, outer, outer_stride).together};
-}
-
 double gradient_share(const ClusterSpec& cluster, const Placement& group) {
   const bool shared = cluster.nics_per_node > 0 && cluster.nics_per_node < cluster.gpus_per_node;
   const bool meets = shared && group.together > 1 && !group.inside();
@@ -42,7 +34,8 @@ Ranks ranks_of(const Config& config, const Candidate& c, std::int64_t expert_tp)
   ranks.gradients = nested(cluster, c.cp, tp, c.dp, dp_stride);
   const std::int64_t expert_ranks = std::max<std::int64_t>(1, c.ep * expert_tp);
   ranks.expert_gradients =
-      place(cluster, std::max<std::int64_t>(1, copies * tp / expert_ranks), expert_ranks);
+      place_in_stage(cluster, std::max<std::int64_t>(1, copies * tp / expert_ranks), expert_ranks,
+                     replica, dp_stride);
   const std::int64_t shard = c.engine == Engine::kHsdp ? shard_counts(config, c).weights : copies;
   ranks.shards = shard == copies ? ranks.gradients
                                  : Placement{shard, std::min(shard, ranks.gradients.together)};

@@ -45,7 +45,7 @@ TEST_CASE("micro-batches for a bubble: the fewest, in the schedule's groups") {
 
 TEST_CASE("the warning about a bubble names what the schedule needs") {
   const Config poor = config(Schedule::kZbH1, 8, 1, 4);
-  const auto findings = check_pipeline(poor, plan_pipeline(poor));
+  const auto findings = check_pipeline(poor, plan_pipeline(poor), {});
   REQUIRE(findings.size() == 1);
   CHECK(findings[0].code == "NQD1302");
   CHECK(

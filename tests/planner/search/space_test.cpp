@@ -100,9 +100,9 @@ TEST_CASE("fixed axes are kept, and what cannot hold them is counted") {
   only_rule("tp=3", Rule::kDevices);
   only_rule("tp=8", Rule::kTpDomain);
   only_rule("ep=2,tp=1,cp=1,pp=1", Rule::kExperts);
-  only_rule("pp=1,vpp=2,tp=1,cp=1", Rule::kSchedule);
-  only_rule("pp=4,vpp=3,schedule=1f1b,tp=1,cp=1", Rule::kSchedule);
-  only_rule("tp=1,sequence_parallel=true,pp=1,cp=1", Rule::kSequenceNoTp);
+  only_rule("pp=1,vpp=2,tp=1,cp=1,engine=ddp", Rule::kSchedule);
+  only_rule("pp=4,vpp=3,schedule=1f1b,tp=1,cp=1,engine=ddp", Rule::kSchedule);
+  only_rule("tp=1,sequence_parallel=true,pp=1,cp=1,engine=ddp", Rule::kSequenceNoTp);
 }
 
 }  // namespace

@@ -141,7 +141,7 @@ TEST_CASE("an hsdp shard group is a node's share of dp by default") {
   const std::string head = "model: {preset: gpt2-1.5b}\ncluster: {preset: dgx-h100, nodes: 2}\n";
   CHECK(load_good(head + "parallel: {engine: hsdp}\n").config.parallel.hsdp_shard == 8);
   CHECK(load_good(head + "parallel: {engine: hsdp, pp: 4}\n").config.parallel.hsdp_shard == 2);
-  CHECK(load_good(head + "parallel: {engine: hsdp, pp: 16}\n").config.parallel.hsdp_shard == 1);
+  CHECK(load_good(head + "parallel: {engine: hsdp, pp: 2}\n").config.parallel.hsdp_shard == 4);
   // A divisor of dp: 4 of 12, but 3 of 9 where a node holds 4 ranks.
   const std::string three = "model: {preset: gpt2-1.5b}\ncluster: {preset: dgx-h100, nodes: 3}\n";
   CHECK(load_good(three + "parallel: {engine: hsdp}\n").config.parallel.hsdp_shard == 8);

@@ -335,7 +335,7 @@ TEST_CASE("NQD1215 to NQD1217: shard groups") {
   const Diagnostic uneven = only(sharded(16, 6));
   CHECK(uneven.code == "NQD1215");
   CHECK(uneven.hint == "legal values of hsdp_shard: 1, 2, 4, 8, 16");
-  const Diagnostic wide = only(sharded(16, 16));
+  const Diagnostic wide = only(sharded(32, 16));
   CHECK(wide.code == "NQD1216");
   CHECK(wide.severity == Severity::kWarning);
   const Diagnostic beside_tp = only([&](Config& c) {

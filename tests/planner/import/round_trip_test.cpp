@@ -228,7 +228,7 @@ std::string listed_paths(const ExportResult& result) {
 
 TEST_CASE("what a format cannot say is listed") {
   const LoadedConfig c = load_config_text(
-      "model: {preset: gpt2-124m}\nparallel: {dp: 2, engine: hsdp, hsdp_shard: 2}\n"
+      "model: {preset: gpt2-124m}\nparallel: {dp: 4, engine: hsdp, hsdp_shard: 2}\n"
       "train: {ema: true, bucket_bytes: 1001, threads: 1, seed: 1234}\n",
       "c.yaml");
   REQUIRE(c.ok());

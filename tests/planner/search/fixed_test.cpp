@@ -37,9 +37,9 @@ TEST_CASE("fixed axes are read and written") {
 
 TEST_CASE("what is no axis or no value is refused with what is legal") {
   CHECK(refusal("fsdp=8").find("fsdp") != std::string::npos);
-  CHECK(refusal("tp=0").find("at least 1") != std::string::npos);
-  CHECK(refusal("tp").find("at least 1") != std::string::npos);
-  CHECK(refusal("tp=2x").find("at least 1") != std::string::npos);
+  CHECK(refusal("tp=0").find("a whole number from 1") != std::string::npos);
+  CHECK(refusal("tp").find("a whole number from 1") != std::string::npos);
+  CHECK(refusal("tp=2x").find("a whole number from 1") != std::string::npos);
   CHECK(refusal("engine=zero9").find("ddp, zero1, zero2, zero3, hsdp") != std::string::npos);
   CHECK(refusal("sequence_parallel=yes").find("true or false") != std::string::npos);
 }

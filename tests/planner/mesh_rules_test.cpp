@@ -339,9 +339,9 @@ TEST_CASE("NQD1215 to NQD1217: shard groups") {
   CHECK(wide.code == "NQD1216");
   CHECK(wide.severity == Severity::kWarning);
   const Diagnostic beside_tp = only([&](Config& c) {
-    sharded(8, 8)(c);
+    sharded(16, 8)(c);
     c.parallel.tp = 2;
-    c.cluster.nodes = 2;
+    c.cluster.nodes = 4;
   });
   CHECK(beside_tp.code == "NQD1216");
   CHECK(beside_tp.hint == "set parallel.hsdp_shard to 4");

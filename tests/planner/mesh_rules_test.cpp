@@ -334,7 +334,7 @@ TEST_CASE("NQD1215 to NQD1217: shard groups") {
   check_passes(sharded(16, 8));
   const Diagnostic uneven = only(sharded(16, 6));
   CHECK(uneven.code == "NQD1215");
-  CHECK(uneven.hint == "legal values of hsdp_shard: 1, 2, 4, 8, 16");
+  CHECK(uneven.hint == "legal values of hsdp_shard: 2, 4, 8");
   const Diagnostic wide = only(sharded(32, 16));
   CHECK(wide.code == "NQD1216");
   CHECK(wide.severity == Severity::kWarning);

@@ -107,14 +107,19 @@ class Communicator {
   virtual void all_reduce(std::span<const std::byte> in, std::span<std::byte> out, DType type,
                           ReduceOp op, Algorithm algorithm = Algorithm::kAuto) = 0;
   // Collective. Every rank gives chunk_of(total, size, rank) elements; out receives all of them.
-  virtual void all_gather(std::span<const std::byte> in, std::span<std::byte> out, DType type) = 0;
+  virtual void all_gather(std::span<const std::byte> in, std::span<std::byte> out, DType type,
+                          Algorithm algorithm = Algorithm::kAuto) = 0;
   // Collective. in holds the full vector; out receives this rank's chunk of the reduction.
   virtual void reduce_scatter(std::span<const std::byte> in, std::span<std::byte> out, DType type,
-                              ReduceOp op) = 0;
+                              ReduceOp op, Algorithm algorithm = Algorithm::kAuto) = 0;
   // Collective. data of `root` overwrites data of the others.
-  virtual void broadcast(std::span<std::byte> data, int root) = 0;
+  virtual void broadcast(std::span<std::byte> data, int root,
+                         Algorithm algorithm = Algorithm::kAuto) = 0;
   // Collective.
   virtual void barrier() = 0;
+  // Whether Algorithm::kDirect can run: the ranks of this group reach each other's memory. With
+  // private buffers it may still be refused (NQD2102) where the system forbids reading them.
+  virtual bool has_direct() const = 0;
   // Blocking point to point; sizes must agree (else Error kFault at the receiver).
   virtual void send(std::span<const std::byte> data, int to) = 0;
   virtual void receive(std::span<std::byte> data, int from) = 0;

@@ -25,19 +25,23 @@ constexpr std::array kPairs = {
     Pair{Collective::kAllReduce, Algorithm::kHalvingDoubling},
     Pair{Collective::kAllReduce, Algorithm::kHierarchical},
     Pair{Collective::kAllReduce, Algorithm::kNvls},
+    Pair{Collective::kAllReduce, Algorithm::kDirect, true},
     Pair{Collective::kAllGather, Algorithm::kRing, true},
     Pair{Collective::kAllGather, Algorithm::kHalvingDoubling},
     Pair{Collective::kAllGather, Algorithm::kHierarchical},
     Pair{Collective::kAllGather, Algorithm::kNvls},
     Pair{Collective::kAllGather, Algorithm::kBruck},
+    Pair{Collective::kAllGather, Algorithm::kDirect, true},
     Pair{Collective::kReduceScatter, Algorithm::kRing, true},
     Pair{Collective::kReduceScatter, Algorithm::kHalvingDoubling},
     Pair{Collective::kReduceScatter, Algorithm::kHierarchical},
     Pair{Collective::kReduceScatter, Algorithm::kNvls},
     Pair{Collective::kReduceScatter, Algorithm::kPairwise},
+    Pair{Collective::kReduceScatter, Algorithm::kDirect, true},
     Pair{Collective::kBroadcast, Algorithm::kTree, true},
     Pair{Collective::kBroadcast, Algorithm::kRing},
     Pair{Collective::kBroadcast, Algorithm::kNvls},
+    Pair{Collective::kBroadcast, Algorithm::kDirect, true},
     Pair{Collective::kReduce, Algorithm::kTree},
     Pair{Collective::kReduce, Algorithm::kRing},
     Pair{Collective::kReduce, Algorithm::kNvls},
@@ -50,7 +54,7 @@ constexpr std::array kPairs = {
 
 // Searches that price millions of calls look pairs up here: 1 + the index in kPairs, 0 for none.
 constexpr std::size_t kCollectives = 8;
-constexpr std::size_t kAlgorithms = 11;
+constexpr std::size_t kAlgorithms = 12;
 using PairIndex = std::array<std::array<std::uint8_t, kAlgorithms>, kCollectives>;
 constexpr PairIndex kPairIndex = [] {
   PairIndex index{};
@@ -159,8 +163,9 @@ bool is_executable(Collective collective, Algorithm algorithm) noexcept {
 
 Algorithm resolve(Collective collective, Algorithm algorithm) {
   if (!is_executable(collective, algorithm)) {
-    throw_no_algorithm(collective, algorithm, "that nqd runs",
-                       "use ring or tree for all_reduce, and auto for every other collective");
+    throw_no_algorithm(
+        collective, algorithm, "that nqd runs",
+        "use ring, tree or direct for all_reduce, and auto or direct for the others");
   }
   return find_pair(collective, algorithm)->algorithm;
 }
@@ -183,6 +188,7 @@ RankTraffic rank_traffic(Collective collective, Algorithm algorithm, std::size_t
   const TrafficCall call{ranks, rank, count, element_bytes, ranks_per_node};
   if (chosen == Algorithm::kHierarchical) return hierarchical_traffic(collective, call);
   if (chosen == Algorithm::kNvls) return nvls_traffic(collective, call);
+  if (chosen == Algorithm::kDirect) return direct_traffic(collective, call);
   return flat_traffic(collective, chosen, call);
 }
 

@@ -33,10 +33,11 @@ bool is_executable(Collective collective, Algorithm algorithm) noexcept;
 
 // Whether the pair has a price on `ranks` ranks:
 //   all_reduce       ring, tree, double_binary_tree, recursive_doubling, halving_doubling,
-//                    hierarchical, nvls
-//   all_gather       ring, halving_doubling (its doubling half), hierarchical, nvls, bruck
-//   reduce_scatter   ring, halving_doubling (its halving half), hierarchical, nvls, pairwise
-//   broadcast        tree, ring (pipelined chain), nvls
+//                    hierarchical, nvls, direct
+//   all_gather       ring, halving_doubling (its doubling half), hierarchical, nvls, bruck, direct
+//   reduce_scatter   ring, halving_doubling (its halving half), hierarchical, nvls, pairwise,
+//                    direct
+//   broadcast        tree, ring (pipelined chain), nvls, direct
 //   reduce           tree, ring (pipelined chain), nvls
 //   all_to_all       pairwise, bruck, hierarchical
 //   barrier, send_recv   one algorithm each, called auto
@@ -72,6 +73,11 @@ std::optional<Algorithm> known_algorithm(Collective collective, Algorithm algori
 //   nvls                    all_reduce: S to the switch, which adds, and chunk(i) to be multicast;
 //                           all_gather: chunk(i); reduce_scatter and reduce: S; broadcast: the
 //                           root's S. The switch multiplies: what is received differs from this
+//   direct                  of memory, not of messages: what a rank reads from its peers and what
+//                           it gives them. all_reduce 2(n−1) times its part (line_chunk_of),
+//                           reduce_scatter (n−1) times its chunk, all_gather S − chunk(i),
+//                           broadcast S for all but the root; reductions up to kDirectSmallBytes
+//                           (n−1)·S
 //   pairwise                every chunk but i
 //   bruck all_to_all        in step k what still has to travel a distance with bit k set
 //   bruck all_gather        in step k the min(2^k, n − 2^k) chunks from i on
@@ -134,6 +140,7 @@ struct LevelTerms {
 //   likewise hierarchical all_to_all      inside g−1, (g−1)/g; across k−1, (k−1)/k nvls all_reduce
 //   2, 1 + 1/n, 0; the others 1, 1, 0 (the larger of what a
 //                                rank sends and receives)
+//   direct                       as ring, with 2 steps: one wait for all before and one after
 //   pairwise                     n−1, (n−1)/n, all_to_all 0, reduce_scatter (n−1)/n
 //   bruck all_to_all             ⌈log2 n⌉, Σ popcount(j)/n over j < n, 0
 //   bruck all_gather             ⌈log2 n⌉, (n−1)/n, 0

@@ -84,6 +84,12 @@ CostTerms bruck(Collective collective, std::size_t n) noexcept {
   return {rounds, real(blocks) / real(n), 0};
 }
 
+CostTerms direct(Collective collective, double n) noexcept {
+  if (collective == Collective::kBroadcast) return {2, 1, 0};
+  const CostTerms terms = ring_of(collective, n);
+  return {2, terms.sent, terms.reduced};
+}
+
 LevelTerms hierarchical(Collective collective, double g, double k) noexcept {
   if (collective == Collective::kAllToAll) return {ring(g, false), ring(k, false)};
   return {ring_of(collective, g), on_share(ring_of(collective, k), 1 / g)};
@@ -107,6 +113,8 @@ CostTerms flat_terms(Collective collective, Algorithm algorithm, std::size_t n) 
                                                   : CostTerms{1, 1, 0};
     case Algorithm::kBruck:
       return bruck(collective, n);
+    case Algorithm::kDirect:
+      return direct(collective, real(n));
     default:
       return ring_of(collective, real(n));
   }

@@ -127,6 +127,20 @@ RankTraffic halving_reduce_scatter_traffic(const TrafficCall& call) {
   return halving(call, call.ranks, call.rank);
 }
 
+RankTraffic direct_traffic(Collective collective, const TrafficCall& call) {
+  const std::uint64_t peers = call.ranks - 1;
+  const auto bytes_of = [&](const Chunk& chunk) { return chunk.count * call.element_bytes; };
+  const std::uint64_t chunk = bytes_of(chunk_of(call.count, call.ranks, call.rank));
+  if (collective == Collective::kBroadcast) {
+    return call.rank == 0 ? RankTraffic{} : RankTraffic{1, call.bytes()};
+  }
+  if (collective == Collective::kAllGather) return {peers, call.bytes() - chunk};
+  if (call.bytes() <= kDirectSmallBytes) return {peers, peers * call.bytes()};
+  if (collective == Collective::kReduceScatter) return {peers, peers * chunk};
+  const Chunk lines = line_chunk_of(call.count, call.element_bytes, call.ranks, call.rank);
+  return {2 * peers, 2 * peers * bytes_of(lines)};
+}
+
 RankTraffic nvls_traffic(Collective collective, const TrafficCall& call) {
   const RankTraffic own =
       one_message(chunk_of(call.count, call.ranks, call.rank).count, call.element_bytes);

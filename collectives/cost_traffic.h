@@ -46,6 +46,7 @@ RankTraffic bruck_all_gather_traffic(const TrafficCall& call);
 RankTraffic bruck_all_to_all_traffic(const TrafficCall& call);
 
 RankTraffic hierarchical_traffic(Collective collective, const TrafficCall& call);
+RankTraffic direct_traffic(Collective collective, const TrafficCall& call);
 RankTraffic nvls_traffic(Collective collective, const TrafficCall& call);
 
 }  // namespace nqd::collectives

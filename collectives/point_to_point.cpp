@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/algorithms/direct.h"
 #include "collectives/algorithms/ring.h"
 #include "collectives/algorithms/tree.h"
 #include "collectives/cost.h"
@@ -45,11 +46,38 @@ void check_shard(std::size_t shard_bytes, std::size_t total_bytes, DType type, i
               "size the shard with chunk_of(total, ranks, rank)");
 }
 
+using DirectOperation = std::function<std::optional<RankTraffic>(PeerMemory&)>;
+
+// Within a call that has begun.
+void run_direct(Transport& transport, const DirectOperation& operation) {
+  PeerMemory* const peers = transport.peer_memory();
+  if (peers == nullptr) {
+    throw Error(ExitCode::kUsage, "NQD2102",
+                "the ranks of group " + transport.group() +
+                    " do not share memory, so direct collectives cannot run",
+                "use ring or tree; ranks of one host share memory when they see each other's "
+                "processes");
+  }
+  const std::optional<RankTraffic> moved = operation(*peers);
+  if (!moved) {
+    throw Error(ExitCode::kUsage, "NQD2102",
+                "a direct collective on private buffers reads the memory of other processes, which "
+                "this system forbids",
+                "give the collective shared buffers, use ring or tree, or allow process_vm_readv "
+                "(ptrace scope, seccomp)");
+  }
+  transport.count(*moved);
+}
+
 void run_all_reduce(Transport& transport, Scratch& scratch, std::span<const std::byte> in,
                     std::span<std::byte> out, DType type, ReduceOp op, Algorithm algorithm) {
   if (algorithm != Algorithm::kLibrary) algorithm = resolve(Collective::kAllReduce, algorithm);
   transport.begin(Collective::kAllReduce);
-  if (algorithm == Algorithm::kLibrary) {
+  if (algorithm == Algorithm::kDirect) {
+    run_direct(transport, [&](PeerMemory& peers) {
+      return direct_all_reduce(peers, scratch, in, out, type, op);
+    });
+  } else if (algorithm == Algorithm::kLibrary) {
     transport.library_all_reduce(in, out, type, op);
   } else if (algorithm == Algorithm::kTree) {
     tree_all_reduce(transport, scratch, in, out, type, op);
@@ -114,31 +142,51 @@ Work PointToPointCommunicator::all_reduce_async(std::span<std::byte> data, DType
 }
 
 void PointToPointCommunicator::all_gather(std::span<const std::byte> in, std::span<std::byte> out,
-                                          DType type) {
+                                          DType type, Algorithm algorithm) {
   check_shard(in.size(), out.size(), type, size(), rank());
+  const bool direct = resolve(Collective::kAllGather, algorithm) == Algorithm::kDirect;
   run([=, this] {
     transport_->begin(Collective::kAllGather);
-    ring_all_gather(*transport_, in, out, type);
+    if (direct) {
+      run_direct(*transport_,
+                 [&](PeerMemory& peers) { return direct_all_gather(peers, in, out, type); });
+    } else {
+      ring_all_gather(*transport_, in, out, type);
+    }
     transport_->end();
   });
 }
 
 void PointToPointCommunicator::reduce_scatter(std::span<const std::byte> in,
-                                              std::span<std::byte> out, DType type, ReduceOp op) {
+                                              std::span<std::byte> out, DType type, ReduceOp op,
+                                              Algorithm algorithm) {
   check_reduction(in.size(), in.size(), type, op);
   check_shard(out.size(), in.size(), type, size(), rank());
+  const bool direct = resolve(Collective::kReduceScatter, algorithm) == Algorithm::kDirect;
   run([=, this] {
     transport_->begin(Collective::kReduceScatter);
-    ring_reduce_scatter(*transport_, scratch_, in, out, type, op);
+    if (direct) {
+      run_direct(*transport_, [&](PeerMemory& peers) {
+        return direct_reduce_scatter(peers, scratch_, in, out, type, op);
+      });
+    } else {
+      ring_reduce_scatter(*transport_, scratch_, in, out, type, op);
+    }
     transport_->end();
   });
 }
 
-void PointToPointCommunicator::broadcast(std::span<std::byte> data, int root) {
+void PointToPointCommunicator::broadcast(std::span<std::byte> data, int root, Algorithm algorithm) {
   check_peer(root);
+  const bool direct = resolve(Collective::kBroadcast, algorithm) == Algorithm::kDirect;
   run([=, this] {
     transport_->begin(Collective::kBroadcast);
-    tree_broadcast(*transport_, data, root);
+    if (direct) {
+      run_direct(*transport_,
+                 [&](PeerMemory& peers) { return direct_broadcast(peers, data, root); });
+    } else {
+      tree_broadcast(*transport_, data, root);
+    }
     transport_->end();
   });
 }

@@ -26,11 +26,13 @@ class PointToPointCommunicator final : public Communicator {
 
   void all_reduce(std::span<const std::byte> in, std::span<std::byte> out, DType type, ReduceOp op,
                   Algorithm algorithm) override;
-  void all_gather(std::span<const std::byte> in, std::span<std::byte> out, DType type) override;
+  void all_gather(std::span<const std::byte> in, std::span<std::byte> out, DType type,
+                  Algorithm algorithm) override;
   void reduce_scatter(std::span<const std::byte> in, std::span<std::byte> out, DType type,
-                      ReduceOp op) override;
-  void broadcast(std::span<std::byte> data, int root) override;
+                      ReduceOp op, Algorithm algorithm) override;
+  void broadcast(std::span<std::byte> data, int root, Algorithm algorithm) override;
   void barrier() override;
+  bool has_direct() const override { return transport_->peer_memory() != nullptr; }
   void send(std::span<const std::byte> data, int to) override;
   void receive(std::span<std::byte> data, int from) override;
   Work all_reduce_async(std::span<std::byte> data, DType type, ReduceOp op,

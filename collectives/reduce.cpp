@@ -3,44 +3,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
-#include <type_traits>
 
 #include "base/error.h"
+#include "collectives/reduce_ops.h"
 
 namespace nqd::collectives {
 namespace {
-
-// Signed overflow wraps: the arithmetic is that of the unsigned type.
-template <typename T>
-using Arithmetic = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>,
-                                               std::type_identity<T>>::type;
-
-struct Add {
-  template <typename T>
-  T operator()(T a, T b) const {
-    using U = Arithmetic<T>;
-    return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
-  }
-};
-struct Multiply {
-  template <typename T>
-  T operator()(T a, T b) const {
-    using U = Arithmetic<T>;
-    return static_cast<T>(static_cast<U>(a) * static_cast<U>(b));
-  }
-};
-struct Minimum {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return a < b ? a : b;
-  }
-};
-struct Maximum {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return a > b ? a : b;
-  }
-};
 
 template <typename T, typename Op>
 void combine(T* out, const T* a, const T* b, std::size_t count, Op op) {

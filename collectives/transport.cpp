@@ -25,6 +25,12 @@ void Transport::send(std::span<const std::byte> data, int to) {
   do_send(data, to, tag_);
 }
 
+void Transport::count(const RankTraffic& moved) {
+  TrafficCount& count = counts_[stage_.collective];
+  count.messages += moved.messages;
+  count.bytes_sent += moved.bytes_sent;
+}
+
 void Transport::receive(std::span<std::byte> data, int from) { do_receive(data, from, tag_); }
 
 void Transport::wait() {

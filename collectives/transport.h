@@ -18,6 +18,8 @@
 
 #include "base/dtype.h"
 #include "collectives/communicator.h"
+#include "collectives/cost.h"
+#include "collectives/shared/peer_memory.h"
 #include "collectives/stage.h"
 #include "collectives/types.h"
 
@@ -49,6 +51,8 @@ class Transport {
   void send(std::span<const std::byte> data, int to);
   // Posts a receive of exactly data.size() bytes.
   void receive(std::span<std::byte> data, int from);
+  // Counts what a collective moved without messages.
+  void count(const RankTraffic& moved);
   // Completes everything posted since the last wait. A message of another length than its receive
   // is Error (kFault, NQD4005).
   void wait();
@@ -62,6 +66,9 @@ class Transport {
   // The library's own all-reduce, uncounted. Throws Error (kUsage, NQD2102) where there is none.
   virtual void library_all_reduce(std::span<const std::byte> in, std::span<std::byte> out,
                                   DType type, ReduceOp op);
+  // Null unless all ranks of the group reach each other's memory (one host, one process or shared
+  // memory).
+  virtual PeerMemory* peer_memory() { return nullptr; }
   // The caller of the communicator has received the error of a fault and will report it.
   virtual void acknowledge_fault() {}
 

@@ -20,7 +20,7 @@ constexpr std::array<std::pair<ReduceOp, std::string_view>, 5> kOps = {{{ReduceO
                                                                         {ReduceOp::kMin, "min"},
                                                                         {ReduceOp::kMax, "max"},
                                                                         {ReduceOp::kProd, "prod"}}};
-constexpr std::array<std::pair<Algorithm, std::string_view>, 11> kAlgorithms = {
+constexpr std::array<std::pair<Algorithm, std::string_view>, 12> kAlgorithms = {
     {{Algorithm::kAuto, "auto"},
      {Algorithm::kRing, "ring"},
      {Algorithm::kTree, "tree"},
@@ -31,7 +31,8 @@ constexpr std::array<std::pair<Algorithm, std::string_view>, 11> kAlgorithms = {
      {Algorithm::kHierarchical, "hierarchical"},
      {Algorithm::kNvls, "nvls"},
      {Algorithm::kPairwise, "pairwise"},
-     {Algorithm::kBruck, "bruck"}}};
+     {Algorithm::kBruck, "bruck"},
+     {Algorithm::kDirect, "direct"}}};
 
 template <typename Table, typename Value>
 std::string_view name_in(const Table& table, Value value) {

@@ -36,6 +36,7 @@ enum class Algorithm : std::uint8_t {
   kNvls,  // reduction and multicast inside an NVLink switch
   kPairwise,
   kBruck,
+  kDirect,  // ranks of one host read and write each other's buffers in place
 };
 
 std::string_view name(Collective collective);  // "all_reduce", …
@@ -55,6 +56,21 @@ constexpr Chunk chunk_of(std::size_t count, std::size_t n, std::size_t i) {
   const std::size_t base = count / n;
   const std::size_t longer = count % n;
   return {i * base + (i < longer ? i : longer), base + (i < longer ? 1 : 0)};
+}
+
+// Vectors up to this size pass through slots in a direct collective.
+inline constexpr std::size_t kDirectSmallBytes = 8192;
+
+// As chunk_of, but parts begin on cache lines of 64 bytes (counted from the vector's begin), so
+// that no two ranks write to one line.
+constexpr Chunk line_chunk_of(std::size_t count, std::size_t element_bytes, std::size_t n,
+                              std::size_t i) {
+  constexpr std::size_t kLine = 64;
+  const std::size_t per_line = kLine / element_bytes;
+  const Chunk lines = chunk_of((count + per_line - 1) / per_line, n, i);
+  const std::size_t begin = lines.begin * per_line < count ? lines.begin * per_line : count;
+  const std::size_t end = (lines.begin + lines.count) * per_line;
+  return {begin, (end < count ? end : count) - begin};
 }
 
 }  // namespace nqd::collectives

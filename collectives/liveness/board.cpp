@@ -1,7 +1,5 @@
 #include "collectives/liveness/board.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,7 +7,6 @@
 #include <atomic>
 #include <cstring>
 #include <new>
-#include <random>
 #include <utility>
 
 namespace nqd::collectives {
@@ -58,7 +55,6 @@ struct SharedFault {
 }  // namespace
 
 struct Board::Layout {
-  std::uint64_t nonce = 0;
   std::uint32_t slots = 0;
   SharedFault fault;
 
@@ -70,64 +66,23 @@ struct Board::Layout {
   }
 };
 
-namespace {
-
-// Descriptor -1 maps fresh memory.
-void* map_shared(int descriptor, std::size_t bytes) {
-  const int flags = MAP_SHARED | (descriptor < 0 ? MAP_ANONYMOUS : 0);
-  void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, descriptor, 0);
-  return memory == MAP_FAILED ? nullptr : memory;
-}
-
-}  // namespace
-
 std::unique_ptr<Board> Board::create(std::uint32_t slots) {
-  const std::size_t bytes = Layout::bytes(slots);
-  int descriptor = ::memfd_create("nqd-board", MFD_CLOEXEC);
-  if (descriptor >= 0 && ::ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) {
-    ::close(std::exchange(descriptor, -1));
-  }
-  void* const memory = map_shared(descriptor, bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  auto* const layout = new (memory) Layout();
-  std::random_device entropy;
-  layout->nonce = (std::uint64_t{entropy()} << 32) | entropy();
+  auto segment = Segment::create(Layout::bytes(slots));
+  auto* const layout = new (segment->data()) Layout();
   layout->slots = slots;
   auto* const first = reinterpret_cast<SharedSlot*>(layout + 1);
   for (std::uint32_t i = 0; i < slots; ++i) new (first + i) SharedSlot();
-  const Address address{::getpid(), descriptor, slots, layout->nonce};
-  return std::unique_ptr<Board>(new Board(address, layout));
+  return std::unique_ptr<Board>(new Board(std::move(segment), layout));
 }
 
 std::unique_ptr<Board> Board::attach(const Address& address) {
-  if (address.descriptor < 0) return nullptr;
-  const std::string path =
-      "/proc/" + std::to_string(address.pid) + "/fd/" + std::to_string(address.descriptor);
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (descriptor < 0) return nullptr;
-  const std::size_t bytes = Layout::bytes(address.slots);
-  // In another PID namespace the path may name a foreign file: look before mapping.
-  std::uint64_t nonce = 0;
-  const bool ours = ::lseek(descriptor, 0, SEEK_END) == static_cast<off_t>(bytes) &&
-                    ::pread(descriptor, &nonce, sizeof nonce, 0) == sizeof nonce &&
-                    nonce == address.nonce;
-  void* const memory = ours ? map_shared(descriptor, bytes) : nullptr;
-  ::close(descriptor);
-  if (memory == nullptr) return nullptr;
-  Address mine = address;
-  mine.descriptor = -1;
-  return std::unique_ptr<Board>(new Board(mine, static_cast<Layout*>(memory)));
+  auto segment = Segment::attach(address);
+  if (!segment) return nullptr;
+  auto* const layout = std::launder(reinterpret_cast<Layout*>(segment->data()));
+  return std::unique_ptr<Board>(new Board(std::move(segment), layout));
 }
 
-Board::~Board() {
-  close_descriptor();
-  ::munmap(layout_, Layout::bytes(address_.slots));
-}
-
-void Board::close_descriptor() {
-  if (address_.descriptor >= 0) ::close(address_.descriptor);
-  address_.descriptor = -1;
-}
+std::uint32_t Board::slots() const { return layout_->slots; }
 
 void Board::enter(std::uint32_t slot, int world_rank) {
   layout_->slot(slot).world_rank = world_rank;

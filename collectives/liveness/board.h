@@ -1,5 +1,5 @@
 // A page of memory that the ranks of one host share: where each is, whether it lives, and the first
-// fault of the world. It is an anonymous memory file, so nothing stays behind, even after SIGKILL.
+// fault of the world.
 //
 // Any thread may call anything; a slot is written by its own process alone.
 #pragma once
@@ -9,7 +9,9 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
+#include "collectives/shared/segment.h"
 #include "collectives/stage.h"
 
 namespace nqd::collectives {
@@ -24,13 +26,7 @@ enum class RankState : std::uint32_t {
 
 class Board {
  public:
-  // How another process of this host finds the board.
-  struct Address {
-    std::int64_t pid = 0;
-    std::int32_t descriptor = -1;
-    std::uint32_t slots = 0;
-    std::uint64_t nonce = 0;
-  };
+  using Address = Segment::Address;
 
   // A board with `slots` slots. Where the system has no memory files it is this process's alone,
   // and nobody can attach. Throws std::bad_alloc.
@@ -38,14 +34,13 @@ class Board {
   // The board of another process. Null when it cannot be reached (another PID namespace, say) or is
   // not the one that `address` describes.
   static std::unique_ptr<Board> attach(const Address& address);
-  ~Board();
   Board(const Board&) = delete;
   Board& operator=(const Board&) = delete;
 
-  const Address& address() const { return address_; }
-  std::uint32_t slots() const { return address_.slots; }
+  const Address& address() const { return segment_->address(); }
+  std::uint32_t slots() const;
   // Call when every process has attached: the board then lives as long as its mappings.
-  void close_descriptor();
+  void close_descriptor() { segment_->close_descriptor(); }
 
   // The own slot.
   void enter(std::uint32_t slot, int world_rank);
@@ -67,10 +62,11 @@ class Board {
 
  private:
   struct Layout;
-  Board(const Address& address, Layout* layout) : address_(address), layout_(layout) {}
+  Board(std::unique_ptr<Segment> segment, Layout* layout)
+      : segment_(std::move(segment)), layout_(layout) {}
 
-  Address address_;
-  Layout* layout_;
+  std::unique_ptr<Segment> segment_;
+  Layout* layout_;          // in it
   std::mutex stage_mutex_;  // several communicators of one process publish
 };
 

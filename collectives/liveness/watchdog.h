@@ -73,6 +73,7 @@ class Watchdog {
   const std::string& host(int world_rank) const {
     return hosts_[static_cast<std::size_t>(world_rank)];
   }
+  std::uint32_t ranks_on_this_host() const { return board_->slots(); }
   int own_world_rank() const { return board_->world_rank(own_slot_); }
 
   // Brackets a call of the library that neither looks at the fault flag nor knows a deadline.

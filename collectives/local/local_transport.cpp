@@ -4,10 +4,40 @@
 #include <cstring>
 #include <utility>
 
+#include "base/host.h"
+
 namespace nqd::collectives::local {
 
 LocalTransport::LocalTransport(std::shared_ptr<LocalGroup> group, int rank, const std::string& name)
-    : Transport(name), group_(std::move(group)), world_(group_->world), rank_(rank) {}
+    : Transport(name),
+      group_(std::move(group)),
+      world_(group_->world),
+      rank_(rank),
+      peers_(group_->control, peer_options()) {}
+
+PeerMemory::Options LocalTransport::peer_options() {
+  // A short wait is not worth a sleep where every rank has a core.
+  constexpr int kSpins = 2000;
+  PeerMemory::Options options;
+  options.rank = rank_;
+  options.size = size();
+  options.one_process = true;
+  options.spins = world_->size() <= read_host_info().usable_cpus ? kSpins : 0;
+  options.check = [this](double waited_s, const std::vector<int>& missing) {
+    check_ranks(waited_s, missing);
+  };
+  return options;
+}
+
+void LocalTransport::check_ranks(double waited_s, const std::vector<int>& missing) {
+  std::vector<int> pending;
+  for (const int rank : missing) pending.push_back(world_rank(rank));
+  const std::lock_guard lock(world_->mutex);
+  check_progress(waited_s, pending);
+  if (world_->stop_time() && std::chrono::steady_clock::now() >= *world_->stop_time()) {
+    world_->fault()->raise();
+  }
+}
 
 int LocalTransport::world_rank(int rank) const {
   return group_->world_ranks[static_cast<std::size_t>(rank)];
@@ -43,7 +73,8 @@ void LocalTransport::do_wait() {
       while (take_arrivals(lock)) {
       }
       if (complete()) break;
-      check_progress(start);
+      const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
+      check_progress(waited.count(), pending_peers());
       const auto stop = world_->stop_time().value_or(start + deadline());
       if (world_->fault() && std::chrono::steady_clock::now() >= stop) world_->fault()->raise();
       group_->changed[static_cast<std::size_t>(rank_)].wait_until(lock, stop);
@@ -114,8 +145,7 @@ std::vector<int> LocalTransport::pending_peers() const {
   return peers;
 }
 
-void LocalTransport::check_progress(std::chrono::steady_clock::time_point start) {
-  const std::vector<int> pending = pending_peers();
+void LocalTransport::check_progress(double waited_s, const std::vector<int>& pending) {
   for (const int peer : pending) {
     // A send completes only when received, so an ended rank has nothing left to deliver.
     if (!world_->ended(peer)) continue;
@@ -126,13 +156,12 @@ void LocalTransport::check_progress(std::chrono::steady_clock::time_point start)
                       ") ended its part of the run while rank " +
                       std::to_string(world_rank(rank_)) + " waits for it in " + describe(stage())});
   }
-  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
-  if (waited < deadline()) return;
+  if (waited_s < std::chrono::duration<double>(deadline()).count()) return;
   std::vector<PeerStatus> group;
   for (int rank = 0; rank < size(); ++rank) {
     if (rank != rank_) group.push_back(world_->status(world_rank(rank)));
   }
-  world_->fail(timeout_fault(stage(), waited.count(), std::move(group), pending));
+  world_->fail(timeout_fault(stage(), waited_s, std::move(group), pending));
 }
 
 void LocalTransport::withdraw(std::unique_lock<std::mutex>& lock) {

@@ -22,6 +22,7 @@ class LocalTransport final : public Transport {
   std::string_view backend() const override { return "local"; }
   int world_rank(int rank) const override;
   const std::string& host(int) const override { return world_->host(); }
+  PeerMemory* peer_memory() override { return &peers_; }
 
   std::vector<std::byte> gather_control(std::span<const std::byte> mine) override;
   std::unique_ptr<Transport> subgroup(const std::vector<int>& members,
@@ -47,8 +48,12 @@ class LocalTransport final : public Transport {
   void copy_message(std::unique_lock<std::mutex>& lock, Message& message, Receive& receive);
   bool complete() const;
   std::vector<int> pending_peers() const;  // world ranks
-  // Fails the world when a peer that is waited for has ended, or when time is up.
-  void check_progress(std::chrono::steady_clock::time_point start);
+  // Fails the world when one of the world ranks `pending` has ended, or when time is up. Requires
+  // the mutex.
+  void check_progress(double waited_s, const std::vector<int>& pending);
+  PeerMemory::Options peer_options();
+  // Throws when the world has failed, or fails it when a rank of the group is late or has ended.
+  void check_ranks(double waited_s, const std::vector<int>& missing);
   // Takes back what was posted, so that no peer touches this rank's buffers any more.
   void withdraw(std::unique_lock<std::mutex>& lock);
 
@@ -58,6 +63,7 @@ class LocalTransport final : public Transport {
   int subgroup_calls_ = 0;
   std::deque<Message> sends_;  // a deque keeps addresses
   std::vector<Receive> receives_;
+  PeerMemory peers_;
 };
 
 }  // namespace nqd::collectives::local

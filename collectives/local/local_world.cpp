@@ -3,12 +3,14 @@
 #include <utility>
 
 #include "base/host.h"
+#include "collectives/shared/peer_memory.h"
 
 namespace nqd::collectives::local {
 
 LocalGroup::LocalGroup(std::shared_ptr<LocalWorld> the_world, std::vector<int> ranks)
     : world(std::move(the_world)),
       world_ranks(std::move(ranks)),
+      control(Segment::create(PeerMemory::control_bytes(static_cast<int>(world_ranks.size())))),
       boxes(world_ranks.size() * world_ranks.size()),
       changed(world_ranks.size()) {}
 

@@ -15,6 +15,7 @@
 #include <tuple>
 #include <vector>
 
+#include "collectives/shared/segment.h"
 #include "collectives/stage.h"
 
 namespace nqd::collectives::local {
@@ -43,6 +44,7 @@ struct LocalGroup {
 
   const std::shared_ptr<LocalWorld> world;
   const std::vector<int> world_ranks;
+  const std::shared_ptr<Segment> control;        // of the ranks' PeerMemory
   std::vector<std::deque<Message*>> boxes;       // in order of posting
   std::vector<std::condition_variable> changed;  // by rank of the group
 };
@@ -52,6 +54,7 @@ class LocalWorld : public std::enable_shared_from_this<LocalWorld> {
   explicit LocalWorld(int ranks);
 
   const std::string& host() const { return host_; }
+  int size() const { return static_cast<int>(ranks_.size()); }
 
   std::mutex mutex;
 

@@ -118,7 +118,9 @@ class Session {
     MPI_Comm world = MPI_COMM_NULL;
     check(MPI_Comm_dup(control_, &world), "MPI_Comm_dup");
     check(MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-    return std::make_unique<MpiTransport>(*watchdog_, world, std::move(ranks), "world");
+    auto transport = std::make_unique<MpiTransport>(*watchdog_, world, std::move(ranks), "world");
+    transport->open_peer_memory();
+    return transport;
   }
 
   // Collective. Returns when every rank's body has ended, however long that takes while its heart

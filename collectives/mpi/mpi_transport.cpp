@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstring>
+#include <thread>
 #include <utility>
 
 #include "collectives/mpi/backoff.h"
@@ -166,6 +168,55 @@ std::vector<std::byte> MpiTransport::gather_control(std::span<const std::byte> m
   return all;
 }
 
+PeerMemory::Options MpiTransport::peer_options() {
+  // A short wait is not worth a sleep where every rank of the host has a core.
+  constexpr int kSpins = 2000;
+  PeerMemory::Options options;
+  options.rank = rank_;
+  options.size = size();
+  options.spins =
+      watchdog_.ranks_on_this_host() <= std::thread::hardware_concurrency() ? kSpins : 0;
+  options.check = [this](double waited_s, const std::vector<int>& missing) {
+    if (waited_s > std::chrono::duration<double>(deadline()).count()) {
+      std::vector<int> pending;
+      for (const int rank : missing) pending.push_back(world_rank(rank));
+      watchdog_.fail_timeout(stage(), waited_s, world_ranks_, pending);
+    }
+    if (watchdog_.must_stop_waiting()) watchdog_.raise();
+  };
+  options.lost = [this](int rank) {
+    const int lost = world_rank(rank);
+    watchdog_.fail({Fault::Kind::kPeerLost,
+                    {lost},
+                    watchdog_.host(lost),
+                    "rank " + std::to_string(lost) + " on host " + watchdog_.host(lost) +
+                        " was lost: its process ended in " + describe(stage())});
+    watchdog_.raise();
+  };
+  return options;
+}
+
+void MpiTransport::open_peer_memory() {
+  for (const int rank : world_ranks_) {
+    if (watchdog_.host(rank) != watchdog_.host(world_ranks_.front())) return;
+  }
+  std::shared_ptr<Segment> control;
+  Segment::Address mine;
+  if (rank_ == 0) {
+    control = Segment::create(PeerMemory::control_bytes(size()));
+    mine = control->address();
+  }
+  const auto addresses = gather_control(std::as_bytes(std::span(&mine, 1)));
+  Segment::Address first;
+  std::memcpy(&first, addresses.data(), sizeof first);
+  if (rank_ != 0) control = Segment::attach(first);
+  const std::uint8_t attached = control != nullptr ? 1 : 0;
+  const auto all = gather_control(std::as_bytes(std::span(&attached, 1)));
+  if (std::find(all.begin(), all.end(), std::byte{0}) != all.end()) return;
+  control->close_descriptor();
+  peers_ = std::make_unique<PeerMemory>(std::move(control), peer_options());
+}
+
 std::unique_ptr<Watchdog::LibraryCall> MpiTransport::library_call() const {
   return std::make_unique<Watchdog::LibraryCall>(watchdog_, stage(), world_ranks_, deadline());
 }
@@ -186,7 +237,10 @@ std::unique_ptr<Transport> MpiTransport::subgroup(const std::vector<int>& member
   check(MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   std::vector<int> world_ranks;
   for (const int member : members) world_ranks.push_back(world_rank(member));
-  return std::make_unique<MpiTransport>(watchdog_, communicator, std::move(world_ranks), name);
+  auto part_transport =
+      std::make_unique<MpiTransport>(watchdog_, communicator, std::move(world_ranks), name);
+  part_transport->open_peer_memory();
+  return part_transport;
 }
 
 }  // namespace nqd::collectives::mpi

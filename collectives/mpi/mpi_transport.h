@@ -32,6 +32,9 @@ class MpiTransport final : public Transport {
                                       const std::string& name) override;
   void library_all_reduce(std::span<const std::byte> in, std::span<std::byte> out, DType type,
                           ReduceOp op) override;
+  PeerMemory* peer_memory() override { return peers_.get(); }
+  // Collective. Finds out whether the ranks of the group share memory; peer_memory() from here on.
+  void open_peer_memory();
   void acknowledge_fault() override { watchdog_.acknowledge(); }
 
  private:
@@ -41,6 +44,7 @@ class MpiTransport final : public Transport {
     std::size_t bytes = 0;
   };
 
+  PeerMemory::Options peer_options();
   void do_check() override;
   void do_publish() override { watchdog_.publish(stage()); }
   void do_send(std::span<const std::byte> data, int to, int tag) override;
@@ -63,6 +67,7 @@ class MpiTransport final : public Transport {
   int subgroup_calls_ = 0;
   std::vector<Posted> posted_;
   std::vector<MPI_Request> requests_;  // of posted_
+  std::unique_ptr<PeerMemory> peers_;
 };
 
 }  // namespace nqd::collectives::mpi

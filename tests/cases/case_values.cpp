@@ -8,12 +8,12 @@ namespace nqd::collectives {
 namespace {
 
 template <typename T>
-void store(std::vector<std::byte>& bytes, std::size_t index, T value) {
+void store(std::span<std::byte> bytes, std::size_t index, T value) {
   std::memcpy(bytes.data() + index * sizeof(T), &value, sizeof(T));
 }
 
 template <typename T>
-T load(const std::vector<std::byte>& bytes, std::size_t index) {
+T load(std::span<const std::byte> bytes, std::size_t index) {
   T value;
   std::memcpy(&value, bytes.data() + index * sizeof(T), sizeof(T));
   return value;
@@ -44,6 +44,21 @@ double expected_value(ReduceOp op, std::size_t ranks, std::size_t element, DType
   if (op != ReduceOp::kAvg) return rounded(result, type);
   if (type == DType::kFloat64) return result / static_cast<double>(ranks);
   return rounded(static_cast<float>(result) / static_cast<float>(ranks), type);
+}
+
+Values::Values(DType type, std::size_t count, Memory memory) : type_(type) {
+  const std::size_t bytes = count * size_bytes(type);
+  if (memory == Memory::kShared) {
+    shared_ = SharedBuffer(nullptr, MemoryTag::kWorkspace, bytes);
+    bytes_ = {shared_.data(), bytes};
+  } else {
+    private_.resize(bytes);
+    bytes_ = private_;
+  }
+}
+
+bool Values::operator==(const Values& other) const {
+  return type_ == other.type_ && std::ranges::equal(bytes_, other.bytes_);
 }
 
 void Values::set(std::size_t index, double value) {

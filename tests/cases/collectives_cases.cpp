@@ -35,6 +35,7 @@ class Cases {
   void split();
   void equal_bits();
   void library();
+  void direct();
   CaseReport report() { return std::move(report_); }
 
  private:
@@ -55,7 +56,11 @@ class Cases {
   void check_traffic(Communicator& group, Collective collective, Algorithm algorithm,
                      std::size_t count, DType type, std::uint64_t calls, const std::string& what);
   void one_all_reduce(DType type, ReduceOp op, std::size_t count, Algorithm algorithm,
-                      bool in_place);
+                      bool in_place, Memory memory = Memory::kPrivate);
+  void one_all_gather(DType type, std::size_t count, Algorithm algorithm, Memory memory);
+  void one_reduce_scatter(DType type, ReduceOp op, std::size_t count, Algorithm algorithm,
+                          Memory memory);
+  void one_broadcast(std::size_t count, int root, Algorithm algorithm, Memory memory);
 
   Communicator& world_;
   std::size_t n_;
@@ -93,11 +98,11 @@ void Cases::check_traffic(Communicator& group, Collective collective, Algorithm 
 }
 
 void Cases::one_all_reduce(DType type, ReduceOp op, std::size_t count, Algorithm algorithm,
-                           bool in_place) {
+                           bool in_place, Memory memory) {
   const std::string what = std::string(name(algorithm)) + " " +
                            label(in_place ? "in-place all_reduce" : "all_reduce", type, op, count);
-  Values in(type, count);
-  Values out(type, count);
+  Values in(type, count, memory);
+  Values out(type, count, memory);
   fill_input(in, op, rank());
   Values& result = in_place ? in : out;
   world_.all_reduce(in.bytes(), result.bytes(), type, op, algorithm);
@@ -106,7 +111,7 @@ void Cases::one_all_reduce(DType type, ReduceOp op, std::size_t count, Algorithm
   if (in_place) return;
   Values unchanged(type, count);
   fill_input(unchanged, op, rank());
-  check(in.bytes() == unchanged.bytes(), what + ": input changed");
+  check(in == unchanged, what + ": input changed");
 }
 
 void Cases::all_reduce() {
@@ -124,21 +129,39 @@ void Cases::all_reduce() {
   one_all_reduce(DType::kFloat32, ReduceOp::kSum, 1009, Algorithm::kAuto, true);
 }
 
+void Cases::one_all_gather(DType type, std::size_t count, Algorithm algorithm, Memory memory) {
+  const Chunk mine = chunk_of(count, n_, rank());
+  Values in(type, mine.count, memory);
+  for (std::size_t i = 0; i < mine.count; ++i) in.set(i, double((mine.begin + i) % 251));
+  Values out(type, count, memory);
+  world_.all_gather(in.bytes(), out.bytes(), type, algorithm);
+  bool right = true;
+  for (std::size_t i = 0; i < count; ++i) right = right && out.get(i) == double(i % 251);
+  const std::string what =
+      std::string(name(algorithm)) + " " + label("all_gather", type, ReduceOp::kSum, count);
+  check(right, what);
+  check_traffic(world_, Collective::kAllGather, algorithm, count, type, 1, what);
+}
+
 void Cases::all_gather() {
   for (const DType type : {DType::kFloat32, DType::kBFloat16, DType::kInt32, DType::kUInt8}) {
     for (const std::size_t count : counts()) {
-      const Chunk mine = chunk_of(count, n_, rank());
-      Values in(type, mine.count);
-      for (std::size_t i = 0; i < mine.count; ++i) in.set(i, double((mine.begin + i) % 251));
-      Values out(type, count);
-      world_.all_gather(in.bytes(), out.bytes(), type);
-      bool right = true;
-      for (std::size_t i = 0; i < count; ++i) right = right && out.get(i) == double(i % 251);
-      const std::string what = label("all_gather", type, ReduceOp::kSum, count);
-      check(right, what);
-      check_traffic(world_, Collective::kAllGather, Algorithm::kAuto, count, type, 1, what);
+      one_all_gather(type, count, Algorithm::kAuto, Memory::kPrivate);
     }
   }
+}
+
+void Cases::one_reduce_scatter(DType type, ReduceOp op, std::size_t count, Algorithm algorithm,
+                               Memory memory) {
+  const Chunk mine = chunk_of(count, n_, rank());
+  Values in(type, count, memory);
+  fill_input(in, op, rank());
+  Values out(type, mine.count, memory);
+  world_.reduce_scatter(in.bytes(), out.bytes(), type, op, algorithm);
+  const std::string what =
+      std::string(name(algorithm)) + " " + label("reduce_scatter", type, op, count);
+  check_values(out, op, mine.begin, what);
+  check_traffic(world_, Collective::kReduceScatter, algorithm, count, type, 1, what);
 }
 
 void Cases::reduce_scatter() {
@@ -146,37 +169,66 @@ void Cases::reduce_scatter() {
     for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMax}) {
       if (op == ReduceOp::kAvg && is_integer(type)) continue;
       for (const std::size_t count : counts()) {
-        const Chunk mine = chunk_of(count, n_, rank());
-        Values in(type, count);
-        fill_input(in, op, rank());
-        Values out(type, mine.count);
-        world_.reduce_scatter(in.bytes(), out.bytes(), type, op);
-        const std::string what = label("reduce_scatter", type, op, count);
-        check_values(out, op, mine.begin, what);
-        check_traffic(world_, Collective::kReduceScatter, Algorithm::kAuto, count, type, 1, what);
+        one_reduce_scatter(type, op, count, Algorithm::kAuto, Memory::kPrivate);
       }
     }
   }
 }
 
+void Cases::one_broadcast(std::size_t count, int root, Algorithm algorithm, Memory memory) {
+  Values data(DType::kInt32, count, memory);
+  fill_input(data, ReduceOp::kSum, rank());
+  world_.broadcast(data.bytes(), root, algorithm);
+  Values expected(DType::kInt32, count);
+  fill_input(expected, ReduceOp::kSum, unsigned(root));
+  const std::string what = label("broadcast", DType::kInt32, ReduceOp::kSum, count);
+  check(data == expected, what + " from " + std::to_string(root));
+  // cost.h describes root 0; another root turns the tree.
+  if (root == 0) {
+    check_traffic(world_, Collective::kBroadcast, algorithm, count, DType::kInt32, 1, what);
+  }
+  world_.reset_traffic();
+}
+
 void Cases::broadcast() {
   for (int root = 0; root < world_.size(); ++root) {
     for (const std::size_t count : counts()) {
-      Values data(DType::kInt32, count);
-      fill_input(data, ReduceOp::kSum, rank());
-      world_.broadcast(data.bytes(), root);
-      Values expected(DType::kInt32, count);
-      fill_input(expected, ReduceOp::kSum, unsigned(root));
-      const std::string what = label("broadcast", DType::kInt32, ReduceOp::kSum, count);
-      check(data.bytes() == expected.bytes(), what + " from " + std::to_string(root));
-      // cost.h describes root 0; another root turns the tree.
-      if (root == 0) {
-        check_traffic(world_, Collective::kBroadcast, Algorithm::kTree, count, DType::kInt32, 1,
-                      what);
-      }
-      world_.reset_traffic();
+      one_broadcast(count, root, Algorithm::kTree, Memory::kPrivate);
     }
   }
+}
+
+// Small vectors pass through slots, longer ones are touched in place, or pulled where they are
+// private to another process.
+void Cases::direct() {
+  check(world_.has_direct(), "the ranks of a host share memory");
+  for (const Memory memory : {Memory::kPrivate, Memory::kShared}) {
+    for (const std::size_t count : {std::size_t{0}, std::size_t{1}, n_ + 1, std::size_t{1009},
+                                    std::size_t{8193}, std::size_t{20'011}}) {
+      for (const DType type : kTypes) {
+        for (const ReduceOp op : kOps) {
+          if (op == ReduceOp::kAvg && is_integer(type)) continue;
+          if (count > 10'000 && op != ReduceOp::kSum) continue;
+          one_all_reduce(type, op, count, Algorithm::kDirect, false, memory);
+          one_all_reduce(type, op, count, Algorithm::kDirect, true, memory);
+          one_reduce_scatter(type, op, count, Algorithm::kDirect, memory);
+        }
+        one_all_gather(type, count, Algorithm::kDirect, memory);
+      }
+      for (int root = 0; root < world_.size(); ++root) {
+        one_broadcast(count, root, Algorithm::kDirect, memory);
+      }
+    }
+  }
+  // Private to some, shared by others; and more than a block of what is pulled at a time.
+  for (const std::size_t count : {std::size_t{5000}, std::size_t{300'007}}) {
+    one_all_reduce(DType::kFloat32, ReduceOp::kSum, count, Algorithm::kDirect, false,
+                   rank() % 2 == 0 ? Memory::kShared : Memory::kPrivate);
+    one_reduce_scatter(DType::kFloat32, ReduceOp::kSum, count, Algorithm::kDirect,
+                       rank() % 2 == 0 ? Memory::kShared : Memory::kPrivate);
+  }
+  one_all_reduce(DType::kFloat32, ReduceOp::kSum, 2'000'003, Algorithm::kDirect, true,
+                 Memory::kShared);
 }
 
 void Cases::barrier_and_send() {
@@ -271,14 +323,15 @@ void Cases::split() {
 
 void Cases::equal_bits() {
   // Sums that round: every rank must hold the same bits, whatever the algorithm.
-  for (const Algorithm algorithm : {Algorithm::kRing, Algorithm::kTree}) {
+  for (const Algorithm algorithm : {Algorithm::kRing, Algorithm::kTree, Algorithm::kDirect}) {
     for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
       Values data(type, 777);
       for (std::size_t i = 0; i < 777; ++i) data.set(i, 1.0 / double(3 + i + 5 * rank()));
       world_.all_reduce(data.bytes(), data.bytes(), type, ReduceOp::kSum, algorithm);
-      Values of_rank_0 = data;
+      Values of_rank_0(type, 777);
+      std::ranges::copy(data.bytes(), of_rank_0.bytes().begin());
       world_.broadcast(of_rank_0.bytes(), 0);
-      check(data.bytes() == of_rank_0.bytes(), "ranks differ in bits");
+      check(data == of_rank_0, "ranks differ in bits");
     }
   }
   world_.reset_traffic();
@@ -320,6 +373,7 @@ CaseReport run_collectives_cases(Communicator& world) {
   cases.split();
   cases.equal_bits();
   cases.library();
+  cases.direct();
   return cases.report();
 }
 

@@ -1,0 +1,210 @@
+#include "collectives/algorithms/direct.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "collectives/reduce_tree.h"
+
+namespace nqd::collectives {
+namespace {
+
+// From here on the vectors of a call pass the caches by: reading what it overwrites would cost a
+// third of the traffic. Measured; see docs/collectives.md.
+constexpr std::size_t kStreamBytes = std::size_t{4} << 20;
+// What is pulled from private memory at a time: a block of each peer stays in the cache until it is
+// added, and a system call is cheap beside it.
+constexpr std::size_t kPullBytes = std::size_t{256} << 10;
+
+std::size_t size_of(const PeerMemory& peers) { return static_cast<std::size_t>(peers.size()); }
+std::size_t rank_of(const PeerMemory& peers) { return static_cast<std::size_t>(peers.rank()); }
+
+struct Bytes {
+  std::size_t begin = 0;
+  std::size_t count = 0;
+};
+Bytes in_bytes(const Chunk& chunk, DType type) {
+  return {chunk.begin * size_bytes(type), chunk.count * size_bytes(type)};
+}
+
+void copy(std::span<std::byte> to, std::span<const std::byte> from) {
+  if (to.data() != from.data() && !from.empty()) std::memcpy(to.data(), from.data(), from.size());
+}
+
+bool streams(std::size_t bytes) { return bytes >= kStreamBytes; }
+
+// Reduces bytes [begin, begin + count) of all inputs, which may be private, into `outs`, which this
+// rank can write.
+void reduce_part(PeerMemory& peers, Scratch& scratch, const Bytes& part,
+                 std::span<std::byte* const> outs, const DirectCall& call) {
+  const std::size_t n = size_of(peers);
+  std::vector<const std::byte*> sources(n);
+  bool pulls = false;
+  for (std::size_t r = 0; r < n; ++r) pulls |= peers.in(static_cast<int>(r)) == nullptr;
+  const std::size_t step = pulls ? kPullBytes : std::max<std::size_t>(part.count, 1);
+  const auto pulled = pulls ? scratch.take(n * std::min(kPullBytes, part.count)) : scratch.take(0);
+  std::vector<std::byte*> targets(outs.size());
+  for (std::size_t done = 0; done < part.count; done += step) {
+    const std::size_t bytes = std::min(step, part.count - done);
+    for (std::size_t r = 0; r < n; ++r) {
+      const std::byte* const open = peers.in(static_cast<int>(r));
+      sources[r] = open + part.begin + done;
+      if (open != nullptr) continue;
+      const auto block = pulled.subspan(r * std::min(kPullBytes, part.count), bytes);
+      peers.read_in(static_cast<int>(r), part.begin + done, block);
+      sources[r] = block.data();
+    }
+    for (std::size_t k = 0; k < outs.size(); ++k) targets[k] = outs[k] + done;
+    reduce_tree(targets, sources, bytes, call.type, call.op,
+                streams(static_cast<std::size_t>(call.bytes)));
+  }
+  stream_fence();
+}
+
+// Reduces the small vectors of all ranks, from byte `begin` on, into `out`.
+void reduce_small(const PeerMemory& peers, std::size_t begin, std::span<std::byte> out,
+                  const DirectCall& call) {
+  std::vector<const std::byte*> sources;
+  for (int rank = 0; rank < peers.size(); ++rank) {
+    sources.push_back(peers.small(rank).data() + begin);
+  }
+  std::byte* const target = out.data();
+  reduce_tree({&target, 1}, sources, out.size(), call.type, call.op, false);
+}
+
+// This rank has part(rank) of `out`; every other part is read from the rank that has it.
+void gather_parts(PeerMemory& peers, std::span<std::byte> out, DType type,
+                  Chunk (*part_of)(std::size_t, std::size_t, std::size_t, std::size_t)) {
+  const std::size_t n = size_of(peers);
+  for (std::size_t k = 1; k < n; ++k) {
+    // Each rank begins elsewhere, so that they do not all read one peer's memory at a time.
+    const std::size_t peer = (rank_of(peers) + k) % n;
+    const Bytes part =
+        in_bytes(part_of(out.size() / size_bytes(type), size_bytes(type), n, peer), type);
+    peers.read_out(static_cast<int>(peer), part.begin, out.subspan(part.begin, part.count));
+  }
+}
+
+bool is_small(std::size_t bytes) { return bytes <= kDirectSmallBytes; }
+
+}  // namespace
+
+std::optional<RankTraffic> direct_all_reduce(PeerMemory& peers, Scratch& scratch,
+                                             std::span<const std::byte> in,
+                                             std::span<std::byte> out, DType type, ReduceOp op) {
+  const std::size_t n = size_of(peers);
+  const DirectCall call{Collective::kAllReduce, type, op, 0, in.size()};
+  if (n == 1) {
+    copy(out, in);
+    return RankTraffic{};
+  }
+  if (is_small(in.size())) {
+    peers.exchange_small(call, in);
+    reduce_small(peers, 0, out, call);
+    return RankTraffic{n - 1, (n - 1) * in.size()};
+  }
+  peers.open(call, in, out);
+  if (!peers.all_open() && !peers.can_pull()) return std::nullopt;
+  const std::size_t element = size_bytes(type);
+  const Bytes mine = in_bytes(line_chunk_of(in.size() / element, element, n, rank_of(peers)), type);
+  const RankTraffic moved{2 * (n - 1), 2 * (n - 1) * mine.count};
+  std::vector<std::byte*> outs;
+  if (peers.all_open()) {
+    for (std::size_t k = 0; k < n; ++k) {
+      outs.push_back(peers.out(static_cast<int>((rank_of(peers) + k) % n)) + mine.begin);
+    }
+    reduce_part(peers, scratch, mine, outs, call);
+    peers.sync();
+    return moved;
+  }
+  outs.push_back(out.data() + mine.begin);
+  reduce_part(peers, scratch, mine, outs, call);
+  peers.sync();
+  gather_parts(peers, out, type, line_chunk_of);
+  peers.sync();
+  return moved;
+}
+
+std::optional<RankTraffic> direct_reduce_scatter(PeerMemory& peers, Scratch& scratch,
+                                                 std::span<const std::byte> in,
+                                                 std::span<std::byte> out, DType type,
+                                                 ReduceOp op) {
+  const std::size_t n = size_of(peers);
+  const DirectCall call{Collective::kReduceScatter, type, op, 0, in.size()};
+  const Bytes mine = in_bytes(chunk_of(in.size() / size_bytes(type), n, rank_of(peers)), type);
+  if (n == 1) {
+    copy(out, in);
+    return RankTraffic{};
+  }
+  if (is_small(in.size())) {
+    peers.exchange_small(call, in);
+    reduce_small(peers, mine.begin, out, call);
+    return RankTraffic{n - 1, (n - 1) * in.size()};
+  }
+  peers.open(call, in, {});
+  if (!peers.all_open() && !peers.can_pull()) return std::nullopt;
+  std::byte* const target = out.data();
+  reduce_part(peers, scratch, mine, {&target, 1}, call);
+  peers.sync();
+  return RankTraffic{n - 1, (n - 1) * mine.count};
+}
+
+std::optional<RankTraffic> direct_all_gather(PeerMemory& peers, std::span<const std::byte> in,
+                                             std::span<std::byte> out, DType type) {
+  const std::size_t n = size_of(peers);
+  const DirectCall call{Collective::kAllGather, type, ReduceOp::kSum, 0, out.size()};
+  const Bytes mine = in_bytes(chunk_of(out.size() / size_bytes(type), n, rank_of(peers)), type);
+  const RankTraffic moved{n - 1, out.size() - mine.count};
+  if (n > 1 && is_small(out.size())) {
+    peers.exchange_small(call, in);
+    std::size_t begin = 0;
+    for (int rank = 0; rank < peers.size(); ++rank) {
+      const auto part = peers.small(rank);
+      copy(out.subspan(begin, part.size()), part);
+      begin += part.size();
+    }
+    return moved;
+  }
+  if (n == 1) {
+    copy(out, in);
+    return RankTraffic{};
+  }
+  peers.open(call, in, {});
+  if (!peers.all_open() && !peers.can_pull()) return std::nullopt;
+  copy(out.subspan(mine.begin, mine.count), in);
+  for (std::size_t k = 1; k < n; ++k) {
+    const std::size_t peer = (rank_of(peers) + k) % n;
+    const Bytes part = in_bytes(chunk_of(out.size() / size_bytes(type), n, peer), type);
+    const std::byte* const open = peers.in(static_cast<int>(peer));
+    if (open != nullptr && streams(out.size())) {
+      stream_copy(out.data() + part.begin, open, part.count);
+    } else {
+      peers.read_in(static_cast<int>(peer), 0, out.subspan(part.begin, part.count));
+    }
+  }
+  stream_fence();
+  peers.sync();
+  return moved;
+}
+
+std::optional<RankTraffic> direct_broadcast(PeerMemory& peers, std::span<std::byte> data,
+                                            int root) {
+  const DirectCall call{Collective::kBroadcast, DType::kUInt8, ReduceOp::kSum, root, data.size()};
+  if (peers.size() == 1) return RankTraffic{};
+  const bool is_root = peers.rank() == root;
+  const RankTraffic moved = is_root ? RankTraffic{} : RankTraffic{1, data.size()};
+  if (is_small(data.size())) {
+    peers.exchange_small(call, is_root ? data : std::span<const std::byte>{});
+    if (!is_root) copy(data, peers.small(root));
+    return moved;
+  }
+  peers.open(call, is_root ? data : std::span<std::byte>{}, {});
+  if (!peers.all_open() && !peers.can_pull()) return std::nullopt;
+  if (!is_root) peers.read_in(root, 0, data);
+  peers.sync();
+  return moved;
+}
+
+void direct_barrier(PeerMemory& peers) { peers.sync(); }
+
+}  // namespace nqd::collectives

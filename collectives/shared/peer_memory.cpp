@@ -1,0 +1,241 @@
+#include "collectives/shared/peer_memory.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "base/error.h"
+#include "collectives/shared/cross_memory.h"
+
+namespace nqd::collectives {
+
+// Written by its rank before it arrives, read by the others after.
+struct PeerMemory::Record {
+  DirectCall call;
+  BufferPlace in;
+  BufferPlace out;
+  std::uint64_t small_bytes = 0;
+  std::uint32_t freed = 0;
+};
+
+// Two records and two slots, used in turn: a rank that opens call k+2 has seen all others in call
+// k+1, so that none still reads what it left for call k.
+struct PeerMemory::SharedRank {
+  Phase phase;
+  std::array<Record, 2> records;
+  alignas(64) std::byte small[2][kDirectSmallBytes];
+};
+
+std::string describe(const DirectCall& call) {
+  std::string text = std::string(name(call.collective)) + " of " + std::to_string(call.bytes) +
+                     " bytes of " + std::string(name(call.type));
+  switch (call.collective) {
+    case Collective::kAllReduce:
+    case Collective::kReduceScatter:
+      return text + ", " + std::string(name(call.op));
+    case Collective::kReduce:
+      return text + ", " + std::string(name(call.op)) + " to rank " + std::to_string(call.root);
+    case Collective::kBroadcast:
+      return text + " from rank " + std::to_string(call.root);
+    case Collective::kAllGather:
+    case Collective::kBarrier:
+    case Collective::kSendRecv:
+    case Collective::kAllToAll:
+      break;
+  }
+  return text;
+}
+
+std::size_t PeerMemory::control_bytes(int size) { return index(size) * sizeof(SharedRank); }
+
+PeerMemory::PeerMemory(std::shared_ptr<Segment> control, Options options)
+    : control_(std::move(control)), options_(std::move(options)), views_(index(options_.size)) {
+  // The phase lies zero-filled in the segment, which is its initial state: peers may look at it
+  // before its rank gets here.
+  probe();
+}
+
+PeerMemory::~PeerMemory() = default;
+
+PeerMemory::SharedRank& PeerMemory::shared(int rank) const {
+  return std::launder(reinterpret_cast<SharedRank*>(control_->data()))[rank];
+}
+
+PeerMemory::Record& PeerMemory::record(int rank) const { return shared(rank).records[calls_ % 2]; }
+
+void PeerMemory::write_record(const DirectCall& call, std::span<const std::byte> in,
+                              std::span<std::byte> out) {
+  ++calls_;
+  Record& mine = record(options_.rank);
+  mine.call = call;
+  mine.in = place_of(in.data(), in.size());
+  mine.out = place_of(out.data(), out.size());
+  mine.freed = freed_shared_buffers();
+  mine.small_bytes = 0;
+}
+
+void PeerMemory::arrive_and_wait() {
+  shared(options_.rank).phase.advance_to(++phase_);
+  for (int peer = 0; peer < options_.size; ++peer) {
+    if (peer == options_.rank) continue;
+    shared(peer).phase.await(phase_, options_.spins, [&](double waited_s) {
+      std::vector<int> missing;
+      for (int rank = 0; rank < options_.size; ++rank) {
+        if (!shared(rank).phase.has_reached(phase_)) missing.push_back(rank);
+      }
+      if (!missing.empty()) options_.check(waited_s, missing);
+    });
+  }
+}
+
+void PeerMemory::check_equal(const DirectCall& mine) const {
+  for (int peer = 0; peer < options_.size; ++peer) {
+    const DirectCall& other = record(peer).call;
+    if (other.collective == mine.collective && other.type == mine.type && other.op == mine.op &&
+        other.root == mine.root && other.bytes == mine.bytes) {
+      continue;
+    }
+    throw Error(ExitCode::kFault, "NQD4005",
+                "rank " + std::to_string(options_.rank) + " of the group calls " + describe(mine) +
+                    ", rank " + std::to_string(peer) + " calls " + describe(other),
+                "every rank must make the same calls in the same order, with the same count, type "
+                "and operator");
+  }
+}
+
+void PeerMemory::open(const DirectCall& call, std::span<const std::byte> in,
+                      std::span<std::byte> out) {
+  write_record(call, in, out);
+  arrive_and_wait();
+  check_equal(call);
+  find_views();
+}
+
+void PeerMemory::sync() { arrive_and_wait(); }
+
+void PeerMemory::exchange_small(const DirectCall& call, std::span<const std::byte> mine) {
+  write_record(call, {}, {});
+  record(options_.rank).small_bytes = mine.size();
+  if (!mine.empty()) {
+    std::memcpy(shared(options_.rank).small[calls_ % 2], mine.data(), mine.size());
+  }
+  arrive_and_wait();
+  check_equal(call);
+}
+
+std::span<const std::byte> PeerMemory::small(int rank) const {
+  return {shared(rank).small[calls_ % 2], static_cast<std::size_t>(record(rank).small_bytes)};
+}
+
+void PeerMemory::find_views() {
+  all_open_ = true;
+  for (int peer = 0; peer < options_.size; ++peer) {
+    const Record& theirs = record(peer);
+    View& view = views_[index(peer)];
+    if (view.freed != theirs.freed) view = {};
+    view.freed = theirs.freed;
+    view.in = reach(theirs.in, view.in_segment);
+    view.out = reach(theirs.out, view.out_segment);
+    // What is private is private to all, so that the answer is the same on every rank.
+    all_open_ = all_open_ && is_open(theirs.in) && is_open(theirs.out);
+  }
+}
+
+bool PeerMemory::is_open(const BufferPlace& place) const {
+  return place.bytes == 0 || options_.one_process || (can_share_ && place.segment.descriptor >= 0);
+}
+
+std::byte* PeerMemory::reach(const BufferPlace& place, std::shared_ptr<Segment>& segment) const {
+  if (options_.one_process || place.segment.pid == ::getpid()) {
+    return reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(place.address));
+  }
+  if (!is_open(place) || place.bytes == 0) return nullptr;
+  if (!segment || segment->address().nonce != place.segment.nonce) {
+    segment = attach_shared(place.segment);
+  }
+  if (segment) return segment->data() + place.offset;
+  throw Error(ExitCode::kFault, "NQD4011",
+              "a shared buffer of process " + std::to_string(place.segment.pid) + " with " +
+                  std::to_string(place.segment.bytes) + " bytes cannot be mapped",
+              "free memory, or raise the limits on mappings and open files of this process");
+}
+
+std::size_t PeerMemory::in_bytes(int rank) const {
+  return static_cast<std::size_t>(record(rank).in.bytes);
+}
+
+std::size_t PeerMemory::out_bytes(int rank) const {
+  return static_cast<std::size_t>(record(rank).out.bytes);
+}
+
+void PeerMemory::read_in(int rank, std::size_t offset, std::span<std::byte> to) {
+  read(rank, in(rank), record(rank).in, offset, to);
+}
+
+void PeerMemory::read_out(int rank, std::size_t offset, std::span<std::byte> to) {
+  read(rank, out(rank), record(rank).out, offset, to);
+}
+
+void PeerMemory::read(int rank, const std::byte* open, const BufferPlace& place, std::size_t offset,
+                      std::span<std::byte> to) {
+  if (to.empty()) return;
+  if (open != nullptr) {
+    std::memcpy(to.data(), open + offset, to.size());
+    return;
+  }
+  const int code = read_process_memory(place.segment.pid, place.address + offset, to);
+  if (code == 0) return;
+  // The watchdog learns of a death a moment later than this call.
+  if (code == ESRCH) options_.lost(rank);
+  throw Error(ExitCode::kFault, "NQD4011",
+              "reading " + std::to_string(to.size()) + " bytes of process " +
+                  std::to_string(place.segment.pid) + " failed: " + std::strerror(code),
+              "allow process_vm_readv among the ranks (ptrace scope, seccomp), or give the "
+              "collective shared buffers");
+}
+
+void PeerMemory::probe() {
+  if (options_.one_process) {
+    can_share_ = can_pull_ = true;
+    return;
+  }
+  constexpr std::uint64_t kWord = 0x6e71642d70726f62;
+  const std::uint64_t word = kWord;
+  SharedBuffer shared(nullptr, MemoryTag::kCommunication, sizeof word);
+  *shared.as<std::uint64_t>() = kWord;
+  write_record({}, std::as_bytes(std::span(&word, 1)), {shared.data(), shared.size()});
+  arrive_and_wait();
+  struct Abilities {
+    std::uint8_t share = 1;
+    std::uint8_t pull = 1;
+  };
+  Abilities mine;
+  for (int peer = 0; peer < options_.size; ++peer) {
+    if (peer == options_.rank) continue;
+    const Record& theirs = record(peer);
+    const auto segment = Segment::attach(theirs.out.segment);
+    if (!segment || *reinterpret_cast<const std::uint64_t*>(segment->data()) != kWord) {
+      mine.share = 0;
+    }
+    std::uint64_t got = 0;
+    const auto to = std::as_writable_bytes(std::span(&got, 1));
+    if (read_process_memory(theirs.in.segment.pid, theirs.in.address, to) != 0 || got != kWord) {
+      mine.pull = 0;
+    }
+  }
+  exchange_small({}, std::as_bytes(std::span(&mine, 1)));
+  can_share_ = can_pull_ = true;
+  for (int peer = 0; peer < options_.size; ++peer) {
+    Abilities theirs;
+    std::memcpy(&theirs, small(peer).data(), sizeof theirs);
+    can_share_ = can_share_ && theirs.share != 0;
+    can_pull_ = can_pull_ && theirs.pull != 0;
+  }
+}
+
+}  // namespace nqd::collectives

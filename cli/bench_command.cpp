@@ -19,6 +19,7 @@
 #include "cli/bench_gemm.h"
 #include "cli/command.h"
 #include "collectives/bench/bench.h"
+#include "collectives/cost.h"
 #include "collectives/world.h"
 #include "engine/parallel/agree.h"
 #include "engine/trainer.h"
@@ -77,7 +78,7 @@ std::vector<Algorithm> parsed_algorithms(const Options& options, bool under_mpi)
   for (const std::string& text : options.algorithms) {
     if (text != "all") {
       algorithms.push_back(parsed(collectives::parse_algorithm(text), "--algorithm", text,
-                                  "ring, tree, library or all"));
+                                  "auto, ring, tree, direct, library or all"));
       continue;
     }
     algorithms = {Algorithm::kRing, Algorithm::kTree};
@@ -86,7 +87,11 @@ std::vector<Algorithm> parsed_algorithms(const Options& options, bool under_mpi)
     }
     return algorithms;
   }
-  return algorithms.empty() ? std::vector{Algorithm::kAuto} : algorithms;
+  // What the engine runs, so that a calibration prices its runs.
+  if (algorithms.empty()) {
+    algorithms.push_back(collectives::resolve(options.bench.collective, Algorithm::kAuto));
+  }
+  return algorithms;
 }
 
 collectives::BenchOptions parsed_options(const Options& options, bool under_mpi) {
@@ -276,12 +281,14 @@ void add_collective(CLI::App& bench, Context& context, const Subcommand& subcomm
     command->add_option("-o,--op", options->op, "sum, avg, min, max or prod")
         ->capture_default_str();
   }
-  if (subcommand.collective == Collective::kAllReduce) {
-    command
-        ->add_option("--algorithm", options->algorithms,
-                     "ring (default), tree, library (MPI_Allreduce) or all; commas between several")
-        ->delimiter(',');
-  }
+  command
+      ->add_option(
+          "--algorithm", options->algorithms,
+          "ring (the default; for broadcast tree), tree, direct, auto, library (all_reduce "
+          "under mpirun) or all; commas between several")
+      ->delimiter(',');
+  command->add_flag("-R,--registered", options->bench.registered,
+                    "vectors in shared buffers, which ranks of one host touch in place");
   if (subcommand.collective != Collective::kBroadcast) {
     command->add_flag("--in-place", options->bench.in_place, "input and output share memory");
   }

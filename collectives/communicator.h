@@ -117,9 +117,11 @@ class Communicator {
                          Algorithm algorithm = Algorithm::kAuto) = 0;
   // Collective.
   virtual void barrier() = 0;
-  // Whether Algorithm::kDirect can run: the ranks of this group reach each other's memory. With
-  // private buffers it may still be refused (NQD2102) where the system forbids reading them.
-  virtual bool has_direct() const = 0;
+  // What a call runs: kAuto resolved, others as they are. kAuto is direct where the ranks of the
+  // group reach each other's memory, private buffers included, else the first that cost.h names.
+  // Where the system forbids reading private memory, kDirect works on shared buffers alone (else
+  // NQD2102). Throws NQD2102 for a pair that nqd does not run.
+  virtual Algorithm chosen(Collective collective, Algorithm algorithm) const = 0;
   // Blocking point to point; sizes must agree (else Error kFault at the receiver).
   virtual void send(std::span<const std::byte> data, int to) = 0;
   virtual void receive(std::span<std::byte> data, int from) = 0;

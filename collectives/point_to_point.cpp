@@ -71,7 +71,6 @@ void run_direct(Transport& transport, const DirectOperation& operation) {
 
 void run_all_reduce(Transport& transport, Scratch& scratch, std::span<const std::byte> in,
                     std::span<std::byte> out, DType type, ReduceOp op, Algorithm algorithm) {
-  if (algorithm != Algorithm::kLibrary) algorithm = resolve(Collective::kAllReduce, algorithm);
   transport.begin(Collective::kAllReduce);
   if (algorithm == Algorithm::kDirect) {
     run_direct(transport, [&](PeerMemory& peers) {
@@ -120,6 +119,14 @@ void PointToPointCommunicator::drain() const {
   if (worker_) worker_->drain();
 }
 
+Algorithm PointToPointCommunicator::chosen(Collective collective, Algorithm algorithm) const {
+  if (algorithm == Algorithm::kLibrary) return algorithm;
+  const PeerMemory* const peers = transport_->peer_memory();
+  const bool direct = algorithm == Algorithm::kAuto && peers != nullptr && peers->can_pull() &&
+                      is_executable(collective, Algorithm::kDirect);
+  return direct ? Algorithm::kDirect : resolve(collective, algorithm);
+}
+
 void PointToPointCommunicator::check_peer(int peer) const {
   if (peer >= 0 && peer < size()) return;
   throw Error(ExitCode::kUsage, "NQD2103",
@@ -131,12 +138,14 @@ void PointToPointCommunicator::check_peer(int peer) const {
 void PointToPointCommunicator::all_reduce(std::span<const std::byte> in, std::span<std::byte> out,
                                           DType type, ReduceOp op, Algorithm algorithm) {
   check_reduction(in.size(), out.size(), type, op);
+  algorithm = chosen(Collective::kAllReduce, algorithm);
   run([=, this] { run_all_reduce(*transport_, scratch_, in, out, type, op, algorithm); });
 }
 
 Work PointToPointCommunicator::all_reduce_async(std::span<std::byte> data, DType type, ReduceOp op,
                                                 Algorithm algorithm) {
   check_reduction(data.size(), data.size(), type, op);
+  algorithm = chosen(Collective::kAllReduce, algorithm);
   return submit(
       [=, this] { run_all_reduce(*transport_, scratch_, data, data, type, op, algorithm); });
 }
@@ -144,7 +153,7 @@ Work PointToPointCommunicator::all_reduce_async(std::span<std::byte> data, DType
 void PointToPointCommunicator::all_gather(std::span<const std::byte> in, std::span<std::byte> out,
                                           DType type, Algorithm algorithm) {
   check_shard(in.size(), out.size(), type, size(), rank());
-  const bool direct = resolve(Collective::kAllGather, algorithm) == Algorithm::kDirect;
+  const bool direct = chosen(Collective::kAllGather, algorithm) == Algorithm::kDirect;
   run([=, this] {
     transport_->begin(Collective::kAllGather);
     if (direct) {
@@ -162,7 +171,7 @@ void PointToPointCommunicator::reduce_scatter(std::span<const std::byte> in,
                                               Algorithm algorithm) {
   check_reduction(in.size(), in.size(), type, op);
   check_shard(out.size(), in.size(), type, size(), rank());
-  const bool direct = resolve(Collective::kReduceScatter, algorithm) == Algorithm::kDirect;
+  const bool direct = chosen(Collective::kReduceScatter, algorithm) == Algorithm::kDirect;
   run([=, this] {
     transport_->begin(Collective::kReduceScatter);
     if (direct) {
@@ -178,7 +187,7 @@ void PointToPointCommunicator::reduce_scatter(std::span<const std::byte> in,
 
 void PointToPointCommunicator::broadcast(std::span<std::byte> data, int root, Algorithm algorithm) {
   check_peer(root);
-  const bool direct = resolve(Collective::kBroadcast, algorithm) == Algorithm::kDirect;
+  const bool direct = chosen(Collective::kBroadcast, algorithm) == Algorithm::kDirect;
   run([=, this] {
     transport_->begin(Collective::kBroadcast);
     if (direct) {
@@ -194,7 +203,11 @@ void PointToPointCommunicator::broadcast(std::span<std::byte> data, int root, Al
 void PointToPointCommunicator::barrier() {
   run([this] {
     transport_->begin(Collective::kBarrier);
-    dissemination_barrier(*transport_);
+    if (PeerMemory* const peers = transport_->peer_memory()) {
+      peers->sync();
+    } else {
+      dissemination_barrier(*transport_);
+    }
     transport_->end();
   });
 }

@@ -32,7 +32,7 @@ class PointToPointCommunicator final : public Communicator {
                       ReduceOp op, Algorithm algorithm) override;
   void broadcast(std::span<std::byte> data, int root, Algorithm algorithm) override;
   void barrier() override;
-  bool has_direct() const override { return transport_->peer_memory() != nullptr; }
+  Algorithm chosen(Collective collective, Algorithm algorithm) const override;
   void send(std::span<const std::byte> data, int to) override;
   void receive(std::span<std::byte> data, int from) override;
   Work all_reduce_async(std::span<std::byte> data, DType type, ReduceOp op,

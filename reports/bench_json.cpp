@@ -27,6 +27,7 @@ void write_options(JsonWriter& json, const collectives::BenchOptions& options) {
   json.field("iterations", options.iterations);
   json.field("check", options.check);
   json.field("in_place", options.in_place);
+  json.field("registered", options.registered);
   json.end();
 }
 

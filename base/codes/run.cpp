@@ -103,6 +103,10 @@ constexpr std::array kTable = {
              "data of that step."},
     CodeInfo{"NQD4010", "the MPI library reported an error",
              "A call into MPI failed. The message holds the library's own text."},
+    CodeInfo{"NQD4011", "memory of another rank cannot be reached",
+             "A direct collective maps shared buffers of the other ranks of a host, or reads their "
+             "private memory (process_vm_readv). It worked when the group was made and fails now: "
+             "most often this process has run out of memory, mappings or open files."},
     CodeInfo{"NQD4040", "the matrix library refused a product",
              "oneDNN returned an error instead of a result, most often because memory for its "
              "packed operands could not be had."},

@@ -205,6 +205,4 @@ std::optional<RankTraffic> direct_broadcast(PeerMemory& peers, std::span<std::by
   return moved;
 }
 
-void direct_barrier(PeerMemory& peers) { peers.sync(); }
-
 }  // namespace nqd::collectives

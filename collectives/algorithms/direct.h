@@ -39,7 +39,4 @@ std::optional<RankTraffic> direct_all_gather(PeerMemory& peers, std::span<const 
 // All but the root read S from it.
 std::optional<RankTraffic> direct_broadcast(PeerMemory& peers, std::span<std::byte> data, int root);
 
-// One wait; nothing moves.
-void direct_barrier(PeerMemory& peers);
-
 }  // namespace nqd::collectives

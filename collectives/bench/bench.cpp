@@ -59,6 +59,7 @@ BenchRow Sweep::measure(std::uint64_t requested_bytes, Algorithm algorithm) {
   row.transport = transport_name(world_);
   row.algorithm = name(algorithm);
   row.in_place = options_.in_place || options_.collective == Collective::kBroadcast;
+  row.registered = options_.registered;
   row.dtype = name(options_.dtype);
   row.op = name(options_.op);
   row.requested_bytes = requested_bytes;
@@ -149,7 +150,9 @@ std::vector<Algorithm> resolve_all(const Communicator& world, const BenchOptions
   std::vector<Algorithm> algorithms;
   for (const Algorithm algorithm : options.algorithms) {
     if (algorithm != Algorithm::kLibrary || options.collective != Collective::kAllReduce) {
-      algorithms.push_back(resolve(options.collective, algorithm));
+      algorithms.push_back(algorithm == Algorithm::kLibrary
+                               ? resolve(options.collective, algorithm)
+                               : world.chosen(options.collective, algorithm));
       continue;
     }
     if (world.backend() == "local" || options.dtype == DType::kBFloat16) {

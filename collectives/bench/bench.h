@@ -24,6 +24,7 @@ struct BenchOptions {
   int iterations = 20;
   bool check = true;
   bool in_place = false;
+  bool registered = false;  // vectors in shared buffers
 };
 
 // One size under one algorithm. samples_s are the raw per-iteration times, each already the maximum

@@ -5,6 +5,24 @@
 
 namespace nqd::collectives {
 
+Block::Block(std::size_t bytes, bool registered) {
+  if (registered) {
+    shared_ = SharedBuffer(nullptr, MemoryTag::kCommunication, bytes);
+  } else {
+    private_ = Buffer(nullptr, MemoryTag::kCommunication, bytes);
+  }
+}
+
+std::span<std::byte> Block::bytes() {
+  if (shared_.size() > 0) return {shared_.data(), shared_.size()};
+  return {private_.data(), private_.size()};
+}
+
+std::span<const std::byte> Block::bytes() const {
+  if (shared_.size() > 0) return {shared_.data(), shared_.size()};
+  return {private_.data(), private_.size()};
+}
+
 Operation::Operation(Communicator& world, const BenchOptions& options, std::size_t max_bytes)
     : world_(world),
       collective_(options.collective),
@@ -12,8 +30,8 @@ Operation::Operation(Communicator& world, const BenchOptions& options, std::size
       op_(options.op),
       in_place_(options.in_place || options.collective == Collective::kBroadcast),
       pattern_(options.dtype, options.op, static_cast<std::size_t>(world.size())),
-      full_(max_bytes) {
-  if (!in_place_) second_.resize(max_bytes);
+      full_(max_bytes, options.registered) {
+  if (!in_place_) second_ = Block(max_bytes, options.registered);
 }
 
 Operation::Part Operation::part(std::size_t rank) const {
@@ -33,11 +51,12 @@ Operation::Part Operation::out_part() const {
 }
 
 std::span<std::byte> Operation::in() {
-  return std::span(full_).subspan(in_part().first * size_bytes(type_), in_part().bytes);
+  return full_.bytes().subspan(in_part().first * size_bytes(type_), in_part().bytes);
 }
 
 std::span<std::byte> Operation::out() {
-  return std::span(in_place_ ? full_ : second_)
+  return (in_place_ ? full_ : second_)
+      .bytes()
       .subspan(out_part().first * size_bytes(type_), out_part().bytes);
 }
 
@@ -53,11 +72,11 @@ void Operation::call(Algorithm algorithm) {
     case Collective::kAllReduce:
       return world_.all_reduce(in(), out(), type_, op_, algorithm);
     case Collective::kAllGather:
-      return world_.all_gather(in(), out(), type_);
+      return world_.all_gather(in(), out(), type_, algorithm);
     case Collective::kReduceScatter:
-      return world_.reduce_scatter(in(), out(), type_, op_);
+      return world_.reduce_scatter(in(), out(), type_, op_, algorithm);
     case Collective::kBroadcast:
-      return world_.broadcast(out(), 0);
+      return world_.broadcast(out(), 0, algorithm);
     case Collective::kBarrier:
       return world_.barrier();
     case Collective::kSendRecv:
@@ -70,7 +89,7 @@ void Operation::call(Algorithm algorithm) {
 }
 
 std::uint64_t Operation::count_wrong() const {
-  const std::span<const std::byte> result = in_place_ ? full_ : second_;
+  const std::span<const std::byte> result = (in_place_ ? full_ : second_).bytes();
   const std::size_t element = size_bytes(type_);
   if (collective_ == Collective::kBroadcast) {
     return pattern_.count_unlike_input(result.first(bytes_), 0, 0);

@@ -4,13 +4,27 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
+#include "base/ledger.h"
 #include "collectives/bench/bench.h"
 #include "collectives/bench/pattern.h"
 #include "collectives/communicator.h"
+#include "collectives/shared/shared_buffer.h"
 
 namespace nqd::collectives {
+
+// A vector in private memory or in a shared buffer.
+class Block {
+ public:
+  Block() = default;
+  Block(std::size_t bytes, bool registered);
+  std::span<std::byte> bytes();
+  std::span<const std::byte> bytes() const;
+
+ private:
+  Buffer private_;
+  SharedBuffer shared_;
+};
 
 class Operation {
  public:
@@ -45,8 +59,8 @@ class Operation {
   std::size_t bytes_ = 0;
   // Input is in full_, output in second_, or both in full_ in place. A shard lies where its chunk
   // of the full vector would.
-  std::vector<std::byte> full_;
-  std::vector<std::byte> second_;
+  Block full_;
+  Block second_;
 };
 
 }  // namespace nqd::collectives

@@ -33,7 +33,8 @@ struct SharedStage {
   std::atomic<std::uint32_t> call{0};  // collective · 2 + active
 };
 
-struct SharedSlot {
+// On cache lines of its own: a rank publishes in every call.
+struct alignas(64) SharedSlot {
   std::atomic<std::int64_t> pid{0};
   std::atomic<std::int32_t> world_rank{-1};
   std::atomic<RankState> state{RankState::kRunning};
@@ -54,7 +55,7 @@ struct SharedFault {
 
 }  // namespace
 
-struct Board::Layout {
+struct alignas(64) Board::Layout {
   std::uint32_t slots = 0;
   SharedFault fault;
 
@@ -98,12 +99,18 @@ void Board::set_stage(std::uint32_t slot, const Stage& stage) {
   std::memcpy(words.data(), stage.group.data(), std::min(stage.group.size(), sizeof words - 1));
   SharedStage& shared = layout_->slot(slot).stage;
   const std::lock_guard lock(stage_mutex_);
-  ++shared.version;
-  for (std::size_t i = 0; i < words.size(); ++i) shared.group[i] = words[i];
-  shared.sequence = stage.sequence;
-  shared.step = stage.step;
-  shared.call = static_cast<std::uint32_t>(stage.collective) * 2 + (stage.active ? 1 : 0);
-  ++shared.version;
+  // Every store after the first is a release: none is seen before the odd version, and the even one
+  // is not seen before them.
+  const std::uint32_t version = shared.version.load(std::memory_order_relaxed);
+  shared.version.store(version + 1, std::memory_order_relaxed);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    shared.group[i].store(words[i], std::memory_order_release);
+  }
+  shared.sequence.store(stage.sequence, std::memory_order_release);
+  shared.step.store(stage.step, std::memory_order_release);
+  shared.call.store(static_cast<std::uint32_t>(stage.collective) * 2 + (stage.active ? 1 : 0),
+                    std::memory_order_release);
+  shared.version.store(version + 2, std::memory_order_release);
 }
 
 std::int64_t Board::pid(std::uint32_t slot) const { return layout_->slot(slot).pid; }

@@ -184,14 +184,13 @@ PeerMemory::Options MpiTransport::peer_options() {
     }
     if (watchdog_.must_stop_waiting()) watchdog_.raise();
   };
-  options.lost = [this](int rank) {
-    const int lost = world_rank(rank);
-    watchdog_.fail({Fault::Kind::kPeerLost,
-                    {lost},
-                    watchdog_.host(lost),
-                    "rank " + std::to_string(lost) + " on host " + watchdog_.host(lost) +
-                        " was lost: its process ended in " + describe(stage())});
-    watchdog_.raise();
+  options.unreadable = [this](int) {
+    // The watchdog sees a death within a tick or two.
+    Backoff backoff;
+    while (backoff.waited() < 10 * Watchdog::kTick) {
+      if (watchdog_.faulted()) watchdog_.raise();
+      backoff.pause();
+    }
   };
   return options;
 }

@@ -76,7 +76,6 @@ void PeerMemory::write_record(const DirectCall& call, std::span<const std::byte>
   mine.in = place_of(in.data(), in.size());
   mine.out = place_of(out.data(), out.size());
   mine.freed = freed_shared_buffers();
-  mine.small_bytes = 0;
 }
 
 void PeerMemory::arrive_and_wait() {
@@ -119,7 +118,8 @@ void PeerMemory::open(const DirectCall& call, std::span<const std::byte> in,
 void PeerMemory::sync() { arrive_and_wait(); }
 
 void PeerMemory::exchange_small(const DirectCall& call, std::span<const std::byte> mine) {
-  write_record(call, {}, {});
+  ++calls_;
+  record(options_.rank).call = call;
   record(options_.rank).small_bytes = mine.size();
   if (!mine.empty()) {
     std::memcpy(shared(options_.rank).small[calls_ % 2], mine.data(), mine.size());
@@ -190,8 +190,8 @@ void PeerMemory::read(int rank, const std::byte* open, const BufferPlace& place,
   }
   const int code = read_process_memory(place.segment.pid, place.address + offset, to);
   if (code == 0) return;
-  // The watchdog learns of a death a moment later than this call.
-  if (code == ESRCH) options_.lost(rank);
+  // A process that dies loses its memory first.
+  if (code == ESRCH || code == EFAULT) options_.unreadable(rank);
   throw Error(ExitCode::kFault, "NQD4011",
               "reading " + std::to_string(to.size()) + " bytes of process " +
                   std::to_string(place.segment.pid) + " failed: " + std::strerror(code),

@@ -42,8 +42,9 @@ class PeerMemory {
     // Called by a wait that lasts: the seconds, and the ranks of the group that are missing. Throws
     // when the world has failed or the deadline has passed.
     std::function<void(double waited_s, const std::vector<int>& missing)> check;
-    // The process of a peer is gone (a rank of the group). Throws.
-    std::function<void(int rank)> lost;
+    // Memory of a rank of the group could not be read: throws when that rank is gone, which may
+    // show a moment later.
+    std::function<void(int rank)> unreadable;
   };
 
   // Bytes of the control block of `size` ranks: zero-filled memory that all of them share.

@@ -126,7 +126,6 @@ void Cases::all_reduce() {
       }
     }
   }
-  one_all_reduce(DType::kFloat32, ReduceOp::kSum, 1009, Algorithm::kAuto, true);
 }
 
 void Cases::one_all_gather(DType type, std::size_t count, Algorithm algorithm, Memory memory) {
@@ -146,7 +145,7 @@ void Cases::one_all_gather(DType type, std::size_t count, Algorithm algorithm, M
 void Cases::all_gather() {
   for (const DType type : {DType::kFloat32, DType::kBFloat16, DType::kInt32, DType::kUInt8}) {
     for (const std::size_t count : counts()) {
-      one_all_gather(type, count, Algorithm::kAuto, Memory::kPrivate);
+      one_all_gather(type, count, Algorithm::kRing, Memory::kPrivate);
     }
   }
 }
@@ -169,7 +168,7 @@ void Cases::reduce_scatter() {
     for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMax}) {
       if (op == ReduceOp::kAvg && is_integer(type)) continue;
       for (const std::size_t count : counts()) {
-        one_reduce_scatter(type, op, count, Algorithm::kAuto, Memory::kPrivate);
+        one_reduce_scatter(type, op, count, Algorithm::kRing, Memory::kPrivate);
       }
     }
   }
@@ -201,7 +200,8 @@ void Cases::broadcast() {
 // Small vectors pass through slots, longer ones are touched in place, or pulled where they are
 // private to another process.
 void Cases::direct() {
-  check(world_.has_direct(), "the ranks of a host share memory");
+  check(world_.chosen(Collective::kAllReduce, Algorithm::kAuto) == Algorithm::kDirect,
+        "the ranks of a host share memory");
   for (const Memory memory : {Memory::kPrivate, Memory::kShared}) {
     for (const std::size_t count : {std::size_t{0}, std::size_t{1}, n_ + 1, std::size_t{1009},
                                     std::size_t{8193}, std::size_t{20'011}}) {
@@ -233,7 +233,9 @@ void Cases::direct() {
 
 void Cases::barrier_and_send() {
   world_.barrier();
-  check_traffic(world_, Collective::kBarrier, Algorithm::kAuto, 0, DType::kUInt8, 1, "barrier");
+  check(world_.traffic().at({"world", Collective::kBarrier}).messages == 0,
+        "a barrier in shared memory sends nothing");
+  world_.reset_traffic();
   if (n_ == 1) return;
   // A token walks the ring once: every rank receives, adds its rank, and passes it on.
   const int right = (world_.rank() + 1) % world_.size();
@@ -299,7 +301,7 @@ void Cases::split() {
   std::array<std::int32_t, 9> sum;
   sum.fill(world_.rank());
   const auto bytes = writable_bytes_of(std::span<std::int32_t>(sum));
-  half->all_reduce(bytes, bytes, DType::kInt32, ReduceOp::kSum);
+  half->all_reduce(bytes, bytes, DType::kInt32, ReduceOp::kSum, Algorithm::kRing);
   check(sum[8] == std::accumulate(members.begin(), members.end(), 0), "sum within a split");
   check_traffic(*half, Collective::kAllReduce, Algorithm::kRing, 9, DType::kInt32, 1, "half");
   check(world_.traffic().empty(), "a split counts in its own group");

@@ -91,7 +91,7 @@ TEST_CASE("a ring all_reduce holds one receive buffer: the longest chunk seen") 
     const auto reduce = [&](std::size_t count) {
       std::vector<float> data(count, 1.0f);
       const auto bytes = writable_bytes_of(std::span(data));
-      world.all_reduce(bytes, bytes, DType::kFloat32, ReduceOp::kSum);
+      world.all_reduce(bytes, bytes, DType::kFloat32, ReduceOp::kSum, Algorithm::kRing);
       return ledger.current_bytes(MemoryTag::kCommunication);
     };
     CHECK(reduce(100) == chunk_of(100, 3, 0).count * 4);

@@ -30,10 +30,10 @@ void exercise(Communicator& group) {
     group.all_reduce(all, all, nqd::DType::kFloat32, ReduceOp::kMax, Algorithm::kRing);
     group.all_reduce(all, all, nqd::DType::kFloat32, ReduceOp::kMax, Algorithm::kTree);
     group.all_reduce(all, all, nqd::DType::kFloat32, ReduceOp::kMax, Algorithm::kLibrary);
-    group.all_reduce_async(all, nqd::DType::kFloat32, ReduceOp::kMax).wait();
-    group.reduce_scatter(all, part, nqd::DType::kFloat32, ReduceOp::kMax);
-    group.all_gather(part, all, nqd::DType::kFloat32);
-    group.broadcast(all, 0);
+    group.all_reduce_async(all, nqd::DType::kFloat32, ReduceOp::kMax, Algorithm::kRing).wait();
+    group.reduce_scatter(all, part, nqd::DType::kFloat32, ReduceOp::kMax, Algorithm::kRing);
+    group.all_gather(part, all, nqd::DType::kFloat32, Algorithm::kRing);
+    group.broadcast(all, 0, Algorithm::kTree);
     group.barrier();
   }
 }

@@ -102,8 +102,8 @@ class Communicator {
 
   // Collective. out = reduction of every rank's `in`, elementwise. `in` and `out` are the same span
   // (in place) or do not overlap; equal sizes, a multiple of the element size. Any count, also 0.
-  // kAvg on integer types throws Error (kUsage). bfloat16 accumulates pairwise in float32 and
-  // rounds at every hop.
+  // kAvg on integer types throws Error (kUsage). Half-width floats are added in float32; algorithms
+  // that send partial sums round them at every hop, direct once.
   virtual void all_reduce(std::span<const std::byte> in, std::span<std::byte> out, DType type,
                           ReduceOp op, Algorithm algorithm = Algorithm::kAuto) = 0;
   // Collective. Every rank gives chunk_of(total, size, rank) elements; out receives all of them.

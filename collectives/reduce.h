@@ -9,9 +9,9 @@
 
 namespace nqd::collectives {
 
-// out = a op b. `out` may be `a` or `b`; sizes are equal. Integer sums and products wrap. bfloat16
-// is computed in float32 and rounded to nearest even. kAvg adds; divide_by finishes it. Minimum and
-// maximum keep `b` when `a` is a NaN.
+// out = a op b. `out` may be `a` or `b`; sizes are equal. Integer sums and products wrap.
+// Half-width floats are computed in float32 and rounded to nearest even. kAvg adds; divide_by
+// finishes it. Minimum and maximum keep `b` when `a` is a NaN.
 void reduce(std::span<std::byte> out, std::span<const std::byte> a, std::span<const std::byte> b,
             DType type, ReduceOp op);
 

@@ -102,41 +102,15 @@ void run(std::span<std::byte* const> outs, std::span<const std::byte* const> sou
   }
 }
 
-template <typename T>
-void run_typed(std::span<std::byte* const> outs, std::span<const std::byte* const> sources,
-               std::size_t bytes, ReduceOp op, bool streaming) {
-  switch (op) {
-    case ReduceOp::kSum:
-      return run<T>(outs, sources, bytes, Add{}, 1, streaming);
-    case ReduceOp::kAvg:
-      return run<T>(outs, sources, bytes, Add{}, sources.size(), streaming);
-    case ReduceOp::kProd:
-      return run<T>(outs, sources, bytes, Multiply{}, 1, streaming);
-    case ReduceOp::kMin:
-      return run<T>(outs, sources, bytes, Minimum{}, 1, streaming);
-    case ReduceOp::kMax:
-      return run<T>(outs, sources, bytes, Maximum{}, 1, streaming);
-  }
-}
-
 }  // namespace
 
 void reduce_tree(std::span<std::byte* const> outs, std::span<const std::byte* const> sources,
                  std::size_t bytes, DType type, ReduceOp op, bool streaming) {
-  switch (type) {
-    case DType::kFloat32:
-      return run_typed<float>(outs, sources, bytes, op, streaming);
-    case DType::kFloat64:
-      return run_typed<double>(outs, sources, bytes, op, streaming);
-    case DType::kBFloat16:
-      return run_typed<BFloat16>(outs, sources, bytes, op, streaming);
-    case DType::kInt32:
-      return run_typed<std::int32_t>(outs, sources, bytes, op, streaming);
-    case DType::kInt64:
-      return run_typed<std::int64_t>(outs, sources, bytes, op, streaming);
-    case DType::kUInt8:
-      return run_typed<std::uint8_t>(outs, sources, bytes, op, streaming);
-  }
+  const std::size_t divisor = op == ReduceOp::kAvg ? sources.size() : 1;
+  visit_type(type, [&]<typename T>(T) {
+    visit_op(op,
+             [&](auto operation) { run<T>(outs, sources, bytes, operation, divisor, streaming); });
+  });
 }
 
 #if defined(__SSE2__)

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "collectives/element.h"
+
 namespace nqd::collectives {
 namespace {
 
@@ -10,28 +12,6 @@ namespace {
 constexpr std::size_t kPeriod = 509;
 constexpr std::uint32_t kValues = 16;
 constexpr std::size_t kContributors = 8;
-
-template <typename T>
-void store(std::byte* to, T value) {
-  std::memcpy(to, &value, sizeof value);
-}
-
-void store_as(std::byte* to, DType type, double value) {
-  switch (type) {
-    case DType::kFloat32:
-      return store(to, static_cast<float>(value));
-    case DType::kFloat64:
-      return store(to, value);
-    case DType::kBFloat16:
-      return store(to, to_bfloat16(static_cast<float>(value)));
-    case DType::kInt32:
-      return store(to, static_cast<std::int32_t>(value));
-    case DType::kInt64:
-      return store(to, static_cast<std::int64_t>(value));
-    case DType::kUInt8:
-      return store(to, static_cast<std::uint8_t>(static_cast<unsigned>(value)));
-  }
-}
 
 // The finalizer of MurmurHash3: neighbours get unrelated values.
 std::uint32_t mix(std::uint32_t x) {
@@ -84,7 +64,7 @@ double Pattern::reduced(std::size_t element) const {
 std::vector<std::byte> Pattern::encode(const std::vector<double>& values) const {
   std::vector<std::byte> bytes(values.size() * size_bytes(type_));
   for (std::size_t i = 0; i < values.size(); ++i) {
-    store_as(bytes.data() + i * size_bytes(type_), type_, values[i]);
+    store_element(bytes.data() + i * size_bytes(type_), type_, values[i]);
   }
   return bytes;
 }

@@ -22,6 +22,7 @@ std::optional<MPI_Datatype> mpi_type(DType type) {
     case DType::kUInt8:
       return MPI_UINT8_T;
     case DType::kBFloat16:
+    case DType::kFloat16:
       break;
   }
   return std::nullopt;

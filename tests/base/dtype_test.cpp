@@ -76,11 +76,44 @@ TEST_CASE("every bfloat16 value survives the way through float32") {
 TEST_CASE("rounding never lands further away than the other neighbour") {
   for (std::uint32_t bits = 0x3f800000; bits < 0x40000000; bits += 97) {
     const float exact = std::bit_cast<float>(bits);
-    const auto below = to_float({static_cast<std::uint16_t>(bits >> 16)});
-    const auto above = to_float({static_cast<std::uint16_t>((bits >> 16) + 1)});
+    const auto below = to_float(BFloat16{static_cast<std::uint16_t>(bits >> 16)});
+    const auto above = to_float(BFloat16{static_cast<std::uint16_t>((bits >> 16) + 1)});
     const float chosen = to_float(to_bfloat16(exact));
     REQUIRE(std::abs(chosen - exact) == std::min(exact - below, above - exact));
   }
+}
+
+TEST_CASE("every float16 value survives the way through float32") {
+  for (std::uint32_t bits = 0; bits <= 0xffff; ++bits) {
+    const Float16 half{static_cast<std::uint16_t>(bits)};
+    const float wide = to_float(half);
+    if (std::isnan(wide)) {
+      REQUIRE(std::isnan(to_float(to_float16(wide))));
+    } else {
+      REQUIRE(to_float16(wide).bits == bits);
+    }
+  }
+  CHECK(to_float(Float16{0x0001}) == 0x1p-24f);
+  CHECK(to_float(Float16{0x03ff}) == 1023 * 0x1p-24f);
+  CHECK(to_float(Float16{0x3c00}) == 1);
+  CHECK(to_float(Float16{0x7bff}) == 65504);
+  CHECK(std::isinf(to_float(Float16{0xfc00})));
+}
+
+TEST_CASE("float16 rounds to the nearest, a tie to the even neighbour") {
+  // Between each finite value and the next: below the middle, the middle, above it.
+  for (std::uint16_t low = 0; low < 0x7bff; ++low) {
+    const auto high = static_cast<std::uint16_t>(low + 1);
+    const float middle = (to_float(Float16{low}) + to_float(Float16{high})) / 2;
+    REQUIRE(to_float16(std::nextafter(middle, 0.0f)).bits == low);
+    REQUIRE(to_float16(middle).bits == (low % 2 == 0 ? low : high));
+    REQUIRE(to_float16(std::nextafter(middle, 1e9f)).bits == high);
+    REQUIRE(to_float16(-middle).bits == (0x8000 | (low % 2 == 0 ? low : high)));
+  }
+  CHECK(to_float16(std::nextafter(65520.0f, 0.0f)).bits == 0x7bff);
+  CHECK(to_float16(65520).bits == 0x7c00);
+  CHECK(to_float16(std::numeric_limits<float>::infinity()).bits == 0x7c00);
+  CHECK(to_float16(0x1p-25f).bits == 0);
 }
 
 }  // namespace

@@ -2,22 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
+
+#include "collectives/element.h"
 
 namespace nqd::collectives {
 namespace {
-
-template <typename T>
-void store(std::span<std::byte> bytes, std::size_t index, T value) {
-  std::memcpy(bytes.data() + index * sizeof(T), &value, sizeof(T));
-}
-
-template <typename T>
-T load(std::span<const std::byte> bytes, std::size_t index) {
-  T value;
-  std::memcpy(&value, bytes.data() + index * sizeof(T), sizeof(T));
-  return value;
-}
 
 double rounded(double value, DType type) {
   Values one(type, 1);
@@ -62,38 +51,11 @@ bool Values::operator==(const Values& other) const {
 }
 
 void Values::set(std::size_t index, double value) {
-  switch (type_) {
-    case DType::kFloat32:
-      return store(bytes_, index, static_cast<float>(value));
-    case DType::kFloat64:
-      return store(bytes_, index, value);
-    case DType::kBFloat16:
-      return store(bytes_, index, to_bfloat16(static_cast<float>(value)));
-    case DType::kInt32:
-      return store(bytes_, index, static_cast<std::int32_t>(value));
-    case DType::kInt64:
-      return store(bytes_, index, static_cast<std::int64_t>(value));
-    case DType::kUInt8:
-      return store(bytes_, index, static_cast<std::uint8_t>(static_cast<unsigned>(value)));
-  }
+  store_element(bytes_.data() + index * size_bytes(type_), type_, value);
 }
 
 double Values::get(std::size_t index) const {
-  switch (type_) {
-    case DType::kFloat32:
-      return load<float>(bytes_, index);
-    case DType::kFloat64:
-      return load<double>(bytes_, index);
-    case DType::kBFloat16:
-      return to_float(load<BFloat16>(bytes_, index));
-    case DType::kInt32:
-      return load<std::int32_t>(bytes_, index);
-    case DType::kInt64:
-      return static_cast<double>(load<std::int64_t>(bytes_, index));
-    case DType::kUInt8:
-      return load<std::uint8_t>(bytes_, index);
-  }
-  return 0;
+  return load_element(bytes_.data() + index * size_bytes(type_), type_);
 }
 
 void fill_input(Values& values, ReduceOp op, std::size_t rank, std::size_t offset) {

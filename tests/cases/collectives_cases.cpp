@@ -12,7 +12,7 @@
 namespace nqd::collectives {
 namespace {
 
-constexpr std::array kTypes = {DType::kFloat32, DType::kBFloat16, DType::kInt32,
+constexpr std::array kTypes = {DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kInt32,
                                DType::kFloat64, DType::kInt64,    DType::kUInt8};
 constexpr std::array kOps = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMin, ReduceOp::kMax,
                              ReduceOp::kProd};

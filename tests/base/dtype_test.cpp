@@ -27,7 +27,7 @@ TEST_CASE("sizes and names round-trip") {
   CHECK(parse_dtype("float") == DType::kFloat32);
   CHECK(parse_dtype("double") == DType::kFloat64);
   CHECK(parse_dtype("bf16") == DType::kBFloat16);
-  CHECK_FALSE(parse_dtype("half"));
+  CHECK_FALSE(parse_dtype("quarter"));
   CHECK_FALSE(parse_dtype("Float32"));
   CHECK_FALSE(parse_dtype(""));
 }

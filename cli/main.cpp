@@ -1,5 +1,6 @@
 // The composition root: commands in, exit code out. Nothing else in this tree ends the process.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <exception>
 #include <iostream>
 #include <new>
@@ -47,15 +48,27 @@ int report(const Error& error) {
   return static_cast<int>(error.exit_code());
 }
 
-// Whether the command that runs was asked for JSON. Those that run as many processes say what went
-// wrong on stderr alone: one document would become as many.
-bool prints_json(const CLI::App& app) {
-  for (const CLI::App* command : app.get_subcommands()) {
-    if (command->get_name() == "train" || command->get_name() == "bench") return false;
-    const CLI::Option* json = command->get_option_no_throw("--json");
-    if ((json != nullptr && json->count() > 0) || prints_json(*command)) return true;
+// Of the processes that a launcher started; launchers that disagree leave each on its own.
+bool is_first_process() {
+  try {
+    return collectives::read_launch_identity().rank == 0;
+  } catch (const Error&) {
+    return true;
   }
-  return false;
+}
+
+// Whether a failure is printed as JSON too. The arguments are read as they were typed, for they may
+// be what failed. Commands that run as many processes say what went wrong on stderr alone.
+bool prints_json(const std::vector<std::string>& argv) {
+  if (argv.size() < 2) return false;
+  const auto end = std::find(argv.begin(), argv.end(), "--");
+  if (std::find(argv.begin(), end, "--json") == end) return false;
+  const std::string& command = argv[1];
+  return command != "train" && command != "bench" && is_first_process();
+}
+
+void print_failure(const Diagnostic& diagnostic) {
+  std::cout << reports::failure_json({diagnostic}) << std::flush;
 }
 
 void print_failure(const Error& error) {
@@ -67,22 +80,24 @@ void print_failure(const Error& error) {
   diagnostic.code = error.code();
   diagnostic.message = error.what();
   diagnostic.hint = error.hint();
-  std::cout << reports::failure_json({diagnostic}) << std::flush;
+  print_failure(diagnostic);
 }
 
-void report_usage(const CLI::App& app, const Context& context, const CLI::ParseError& error) {
-  std::string message = error.what();
-  std::string hint = "`nqd --help`, or `nqd COMMAND --help`";
+// What is wrong with the command line, which has no code of its own.
+Diagnostic usage_error(const CLI::App& app, const Context& context, const CLI::ParseError& error) {
+  Diagnostic diagnostic;
+  diagnostic.message = error.what();
+  diagnostic.hint = "`nqd --help`, or `nqd COMMAND --help`";
   const bool word = context.argv.size() > 1 && !context.argv[1].starts_with('-');
   if (word && app.get_subcommands().empty()) {
     const std::string& asked = context.argv[1];
-    message = "there is no command \"" + planner::printable(asked) + "\"";
+    diagnostic.message = "there is no command \"" + planner::printable(asked) + "\"";
     std::vector<std::string> names;
     for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
     const auto meant = planner::closest(asked, {names.begin(), names.end()});
-    hint = meant ? "did you mean " + *meant + "?" : "`nqd --help` lists the commands";
+    diagnostic.hint = meant ? "did you mean " + *meant + "?" : "`nqd --help` lists the commands";
   }
-  log::error(message + "\n  hint: " + hint);
+  return diagnostic;
 }
 
 int run(int argc, char** argv) {
@@ -103,10 +118,12 @@ int run(int argc, char** argv) {
   } catch (const CLI::CallForVersion& version) {
     return app.exit(version);
   } catch (const CLI::ParseError& error) {
-    report_usage(app, context, error);
+    const Diagnostic diagnostic = usage_error(app, context, error);
+    if (prints_json(context.argv)) print_failure(diagnostic);
+    log::error(diagnostic.message + "\n  hint: " + diagnostic.hint);
     return static_cast<int>(ExitCode::kUsage);
   } catch (const Error& error) {
-    if (prints_json(app)) print_failure(error);
+    if (prints_json(context.argv)) print_failure(error);
     throw;
   }
   // A result that did not reach its reader is no success.

@@ -28,7 +28,8 @@ constexpr std::array kTable = {
              "Megatron-LM divides layers by stages, and stages by virtual stages, and rounds down "
              "both times: with 80 layers, 16 stages and 2 virtual stages of 2 layers it trains 64 "
              "layers and says nothing. Choose sizes that divide, or give the layers of the first "
-             "and last stage."},
+             "and last stage. A pipeline layout has a multiple of pp stages, several only with a "
+             "pipeline, and as many layers as --num-layers says."},
     CodeInfo{"NQD2312", "batch sizes contradict each other",
              "DeepSpeed's train_batch_size is train_micro_batch_size_per_gpu · "
              "gradient_accumulation_steps · data-parallel ranks. Give two of the three."},

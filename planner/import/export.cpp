@@ -15,7 +15,8 @@ namespace nqd::planner {
 namespace {
 
 constexpr std::string_view kProgram = "the program builds the model: see --to hf";
-constexpr std::string_view kMachine = "a machine's figures are no part of a training's arguments";
+constexpr std::string_view kSoftware = "what other software costs is no part of its arguments";
+constexpr std::string_view kNoPlace = "the format has no place for it";
 
 constexpr Reason kMegatronPlaces[] = {
     {"train.ema", "Megatron-LM keeps no average of the weights"},
@@ -27,7 +28,7 @@ constexpr Reason kMegatronPlaces[] = {
     {"cluster.nodes", ""},
     {"cluster.gpus_per_node", ""},
     {"cluster.*", "only nodes and devices a node are said, by torchrun"},
-    {"stack.*", kMachine},
+    {"stack.*", kSoftware},
     {"*", ""}};
 
 constexpr Reason kHuggingFacePlaces[] = {{"model.*", ""}, {"*", "a config.json is a model alone"}};
@@ -57,7 +58,7 @@ constexpr Reason kDeepSpeedPlaces[] = {
     {"train.*", "the program says it"},
     {"data.*", "the program reads its data"},
     {"cluster.*", "DeepSpeed's launcher says where it runs"},
-    {"stack.*", kMachine}};
+    {"stack.*", kSoftware}};
 
 struct Format {
   std::string_view name;
@@ -112,7 +113,7 @@ ExportResult export_config(const LoadedConfig& loaded, ExportFormat asked) {
   for (const ResolvedValue& value : loaded.resolved) {
     const auto listed = [&](const InexpressibleKey& key) { return key.path == value.path; };
     if (std::any_of(all.begin(), all.end(), listed)) continue;
-    const std::string_view reason = reason_of(format.places, value.path, kMachine);
+    const std::string_view reason = reason_of(format.places, value.path, kNoPlace);
     const bool has_place = reason.empty();
     if (has_place && is_name(value.path)) continue;
     const auto back = said.find(value.path);

@@ -25,6 +25,7 @@ struct Architecture {
   std::string_view positions;
   bool tied = false;  // the default of tie_word_embeddings
   void (*shape)(ForeignTable&);
+  std::int64_t kv_heads = 0;  // the default of num_key_value_heads; 0 = as many as heads
 };
 
 void read_or(ForeignTable& t, std::string_view key, std::string_view path, Value fallback) {
@@ -102,6 +103,14 @@ void qwen3_dense_shape(ForeignTable& t) {
   default_head_dim(t, 128);
 }
 
+// null means as many as heads, which is also what is left where the default divides no heads: the
+// class would refuse them.
+void default_kv_heads(ForeignTable& t, std::int64_t count) {
+  const std::int64_t heads = t.draft().integer("model.heads");
+  if (t.has("num_key_value_heads") || heads == 0 || count == 0 || heads % count != 0) return;
+  set_default(t.draft(), "model.kv_heads", count, "the default of num_key_value_heads");
+}
+
 void gemma_shape(ForeignTable& t) {
   llama_shape(t);
   default_head_dim(t, 256);
@@ -110,7 +119,9 @@ void gemma_shape(ForeignTable& t) {
 // A layer has experts when decoder_sparse_step divides its number from 1 and mlp_only_layers does
 // not name it, which counts from 0.
 void expert_layers(ForeignTable& t) {
-  constexpr std::string_view kReason = "nqd has experts in all layers behind the first dense ones";
+  constexpr std::string_view kReason =
+      "nqd has experts in all layers behind the first dense ones: the parameters that it counts "
+      "are not those of this model";
   if (t.is_text("decoder_sparse_step", "1")) {
     t.take("decoder_sparse_step");
   } else {
@@ -231,15 +242,15 @@ void vit_shape(ForeignTable& t) {
 constexpr Architecture kArchitectures[] = {
     {"gpt2", "gpt", false, true, true, false, "learned", true, gpt2_shape},
     {"llama", "llama", true, false, false, true, "rotary", false, llama_shape},
-    {"mistral", "llama", true, false, false, true, "rotary", false, llama_shape},
-    {"qwen2", "llama", true, false, true, true, "rotary", false, llama_shape},
-    {"qwen2_moe", "moe", true, false, true, true, "rotary", false, qwen2_moe_shape},
-    {"qwen3", "llama", true, false, false, true, "rotary", false, qwen3_dense_shape},
-    {"qwen3_moe", "moe", true, false, false, true, "rotary", false, qwen3_moe_shape},
-    {"gemma", "llama", true, false, false, true, "rotary", true, gemma_shape},
+    {"mistral", "llama", true, false, false, true, "rotary", false, llama_shape, 8},
+    {"qwen2", "llama", true, false, true, true, "rotary", false, llama_shape, 32},
+    {"qwen2_moe", "moe", true, false, true, true, "rotary", false, qwen2_moe_shape, 16},
+    {"qwen3", "llama", true, false, false, true, "rotary", false, qwen3_dense_shape, 32},
+    {"qwen3_moe", "moe", true, false, false, true, "rotary", false, qwen3_moe_shape, 4},
+    {"gemma", "llama", true, false, false, true, "rotary", true, gemma_shape, 16},
     {"phi3", "llama", true, false, false, true, "rotary", false, llama_shape},
-    {"starcoder2", "gpt", false, true, true, false, "rotary", true, starcoder2_shape},
-    {"mixtral", "moe", true, false, false, true, "rotary", false, mixtral_shape},
+    {"starcoder2", "gpt", false, true, true, false, "rotary", true, starcoder2_shape, 2},
+    {"mixtral", "moe", true, false, false, true, "rotary", false, mixtral_shape, 8},
     {"deepseek_v2", "moe", true, false, false, true, "rotary", false, deepseek_shape},
     {"deepseek_v3", "moe", true, false, false, true, "rotary", false, deepseek_v3_shape},
     {"gpt_neox", "gpt", false, true, true, false, "rotary", false, neox_shape},
@@ -296,6 +307,7 @@ void import_hugging_face(const Source& config, ImportDraft& draft) {
   fixed("model.norm", std::string(architecture->rms ? "rmsnorm" : "layernorm"));
   fixed("model.positions", std::string(architecture->positions));
   architecture->shape(root);
+  default_kv_heads(root, architecture->kv_heads);
   if (architecture->family != "vit") {
     read_or(root, "tie_word_embeddings", "model.tied_head", architecture->tied);
   }

@@ -191,7 +191,9 @@ void import_expert_layers(ForeignTable& a) {
     a.derive(kKey, "model.moe.dense_layers", static_cast<std::int64_t>(dense),
              "the layers before the first with experts");
   } else {
-    a.drop(kKey, "nqd has experts in all layers behind the first dense ones");
+    a.drop(kKey,
+           "nqd has experts in all layers behind the first dense ones: the parameters that it "
+           "counts are not those of this model");
   }
 }
 

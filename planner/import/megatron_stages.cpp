@@ -124,39 +124,61 @@ std::string unlike_ours(const std::vector<LayoutStage>& stages) {
   return {};
 }
 
+struct Objection {
+  std::string message;
+  std::string hint;
+};
+
+// Why Megatron-LM has no run with these stages; nothing when it has.
+std::optional<Objection> objection_to(const std::vector<LayoutStage>& stages, const Stages& s) {
+  const auto count = static_cast<std::int64_t>(stages.size());
+  std::int64_t layers = 0;
+  for (const LayoutStage& stage : stages) layers += stage.layers;
+  if (count > 1 && s.pp == 1) {
+    return Objection{
+        text(count) + " stages need a pipeline",
+        "give --pipeline-model-parallel-size " + text(count) + ", or a layout of one stage"};
+  }
+  if (count % s.pp != 0) {
+    return Objection{text(count) + " stages cannot be shared equally by " + text(s.pp) +
+                         " ranks of the pipeline",
+                     "choose a --pipeline-model-parallel-size that divides " + text(count)};
+  }
+  if (s.layers > 0 && layers != s.layers) {
+    return Objection{
+        "the layout has " + text(layers) + " layers, --num-layers says " + text(s.layers),
+        "change --num-layers to " + text(layers) + ", or the layers of the stages"};
+  }
+  return std::nullopt;
+}
+
 // True when a layout is given, readable or not: no other key of the stages counts then.
 bool import_layout(ForeignTable& a, Stages& s) {
   const std::optional<std::string> given = a.text(kLayout);
   if (!given) return a.has(kLayout);
-  const auto report = [&](const std::string& code, const std::string& message) {
-    Diagnostic diagnostic = a.at(kLayout, code, message);
-    diagnostic.hint =
-        "such as E|t*3|(tt|)*2t|tL: E embedding, t layer, m prediction module, L loss";
+  const auto report = [&](const std::string& code, const Objection& objection) {
+    Diagnostic diagnostic = a.at(kLayout, code, objection.message);
+    diagnostic.hint = objection.hint;
     a.draft().report(std::move(diagnostic));
     return true;
   };
   const std::optional<std::vector<LayoutStage>> stages = parse_pipeline_layout(*given);
-  if (!stages) return report("NQD1008", std::string(kLayout) + " is no layout of stages");
+  if (!stages) {
+    return report("NQD1008",
+                  {std::string(kLayout) + " is no layout of stages",
+                   "such as Et*3|(tt|)*2tL: E embedding, t layer, m prediction module, L loss"});
+  }
+  if (const std::optional<Objection> objection = objection_to(*stages, s)) {
+    return report("NQD2311", *objection);
+  }
   const auto count = static_cast<std::int64_t>(stages->size());
-  std::vector<std::int64_t> split;
-  std::int64_t layers = 0;
-  for (const LayoutStage& stage : *stages) {
-    split.push_back(stage.layers);
-    layers += stage.layers;
-  }
-  if (count % s.pp != 0) {
-    return report("NQD2311", text(count) + " stages cannot be shared equally by " + text(s.pp) +
-                                 " ranks of the pipeline");
-  }
-  if (s.layers > 0 && layers != s.layers) {
-    return report("NQD2311", "the layout has " + text(layers) + " layers, --num-layers says " +
-                                 text(s.layers));
-  }
   s.vpp = count / s.pp;
   a.derive(kLayout, "parallel.vpp", s.vpp, text(count) + " stages / " + text(s.pp) + " ranks");
   if (const std::string reason = unlike_ours(*stages); !reason.empty()) {
     a.drop(kLayout, reason);
   } else if (count > 1) {
+    std::vector<std::int64_t> split;
+    for (const LayoutStage& stage : *stages) split.push_back(stage.layers);
     a.derive(kLayout, "parallel.pipeline_split", std::move(split), "layers of each stage");
   }
   return true;

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import unittest
 
-from support import SOURCE, nqd
+from support import SOURCE, mpi_nqd, needs_mpi, nqd
 
 try:
     import jsonschema
@@ -76,6 +76,30 @@ class Failure(unittest.TestCase):
         self.assertEqual((2, ""), (code, out))
         self.assertIn('there is no command "mesh-pln"', err)
         self.assertIn("did you mean mesh-plan?", err)
+
+    def test_a_command_line_that_cannot_be_read(self):
+        comm = ["calc", "comm", "--collective", "all_reduce", "--bytes", "1e6", "--bandwidth", "50e9"]
+        for arguments, message in ((["calc", "bubble", "-p", "4"], "--micro-batches is required"),
+                                   ([*comm, "--ranks", "0"], "--ranks: Value 0 not in range"),
+                                   (["search"], "config is required"),
+                                   (["doctor", "--nosuch"], "--nosuch"),
+                                   (["mesh-pln"], 'there is no command "mesh-pln"')):
+            found = self.failure(*arguments)
+            self.assertIn(message, found["message"])
+            self.assertIsNone(found["code"])
+            self.assertTrue(found["hint"])
+        # Without the flag, behind `--`, and of commands that run as many processes: stderr alone.
+        for arguments in (["calc", "bubble", "-p", "4"], ["calc", "bubble", "-p", "4", "--", "--json"],
+                          ["bench", "--nosuch", "--json"], ["train", "--nosuch", "--json"]):
+            code, out, err = nqd(*arguments)
+            self.assertEqual((2, ""), (code, out), arguments)
+            self.assertTrue(err)
+
+    @needs_mpi
+    def test_the_first_of_several_processes_prints(self):
+        code, out, _ = mpi_nqd(2, "calc", "bubble", "-p", "4", "--json")
+        self.assertNotEqual(0, code)
+        self.assertEqual(1, out.count("schema_version"))
 
     def test_texts_that_are_no_configs(self):
         for name, text, found in (("empty", "", "NQD1003"), ("binary", bytes(range(256)), "NQD1026"),

@@ -85,10 +85,14 @@ class MeshPlan(unittest.TestCase):
         self.assertIsNone(memory["fits"])
 
     def test_explaining_has_no_json_form(self):
-        for flags in (["--json"], ["--format", "json"]):
-            code, out, err = nqd("mesh-plan", VALID[0], "--explain-config", *flags)
-            self.assertEqual((2, ""), (code, out))
-            self.assertIn("--explain-config", err)
+        arguments = ["mesh-plan", VALID[0], "--explain-config"]
+        code, out, err = nqd(*arguments, "--format", "json")
+        self.assertEqual((2, ""), (code, out))
+        self.assertIn("--explain-config", err)
+        code, out, err = nqd(*arguments, "--json")
+        self.assertEqual(2, code)
+        self.assertIn("--explain-config", json.loads(out)["diagnostics"][0]["message"])
+        self.assertIn("--explain-config", err)
 
     def test_explaining_several_configs_heads_each_with_its_path(self):
         code, out, _ = nqd("mesh-plan", VALID[0], VALID[1], "--explain-config")

@@ -76,7 +76,7 @@ std::string bad_word(const Fields& row) {
             : one_of(zero, {"none", "ddp", "fsdp", "hsdp", "dist", "0", "1", "2", "3"});
   if (!zero.empty() && !known_stage) return complaint(row, "zero", "stage that is known");
   const std::string precision = row.lower("precision");
-  if (!precision.empty() &&
+  if (!precision.empty() && precision != "mixed" &&
       !one_of(precision, {"fp4", "fp8", "float8", "fp16", "bf16", "float16", "fp32", "float32"})) {
     return complaint(row, "precision", "format that is known");
   }

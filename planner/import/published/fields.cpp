@@ -57,7 +57,8 @@ std::optional<bool> Fields::flag(std::string_view path) const {
   if (const auto* flag = std::get_if<bool>(&found->second)) return *flag;
   if (const auto* number = std::get_if<double>(&found->second)) return *number != 0;
   const std::string text = lower_case(std::get<std::string>(found->second));
-  if (text == "true" || text == "yes" || text == "on" || text == "1") return true;
+  if (text == "true" || text == "yes" || text == "on" || text == "enabled" || text == "1")
+    return true;
   if (text == "false" || text == "no" || text == "off" || text == "0") return false;
   return std::nullopt;
 }

@@ -28,7 +28,7 @@ class Fields {
   std::int64_t count_or(std::string_view path, std::int64_t otherwise) const {
     return count(path).value_or(otherwise);
   }
-  // true, false, and texts that say so ("False", "yes").
+  // true, false, and texts that say so ("False", "yes", "enabled").
   std::optional<bool> flag(std::string_view path) const;
   // A text; a number or flag as a person would write it; empty when absent.
   std::string text(std::string_view path) const;

@@ -282,12 +282,12 @@ Precision precision_of(Fields& row, const Platform& platform, std::string& probl
   if (contains(given, "fp16") || contains(given, "float16")) {
     return contains(given, "bfloat16") ? Precision::kBFloat16 : Precision::kFloat16;
   }
-  if (given.empty()) {
+  if (given.empty() || given == "mixed") {
     Precision usual = Precision::kBFloat16;
     if (platform.gpu.starts_with("v100")) usual = Precision::kFloat16;
     // Megatron-Bridge 25.09 prints no precision for its FP8 rows: 725 TFLOP/s of an H100, whose
     // best 16-bit matrix product is 794.5.
-    if (platform.traits->usually_fp8) usual = Precision::kFp8;
+    if (given.empty() && platform.traits->usually_fp8) usual = Precision::kFp8;
     row.assumed.emplace_back("precision " + std::string(name(usual)));
     return usual;
   }

@@ -14,6 +14,7 @@
 #include "planner/import/published/model.h"
 #include "planner/import/published/platform.h"
 #include "planner/import/published/published.h"
+#include "planner/import/published/spellings.h"
 
 namespace nqd::planner {
 namespace {
@@ -198,8 +199,10 @@ class TableReader {
         read_members(row, "", 0, fields);
         read_even_points(row, fields);
       }
+      published::settle_spellings(fields);
       if (!fields.has("arch.layers")) {
         read_members(member(models, fields.text("model")), "arch.", 0, fields);
+        published::settle_spellings(fields);
       }
       ++uses_[fields.text("id")];
     }

@@ -96,6 +96,49 @@ TEST_CASE("every model_type has a shape") {
   CHECK(finding(unknown, "NQD2304")->hint == "did you mean llama?");
 }
 
+TEST_CASE("key-value heads that are not given are those of the configuration class") {
+  const auto kv_heads = [](const std::string& type, int heads, const std::string& more = "") {
+    return imported(request(ForeignFormat::kHuggingFace,
+                            R"({"model_type": ")" + type + R"(", "num_attention_heads": )" +
+                                std::to_string(heads) + R"(, "hidden_size": )" +
+                                std::to_string(heads * 64) + more +
+                                R"(, "num_hidden_layers": 4, "vocab_size": 100,
+                                "intermediate_size": 256, "max_position_embeddings": 128})"))
+        .model.kv_heads;
+  };
+  CHECK(kv_heads("starcoder2", 24) == 2);
+  CHECK(kv_heads("gemma", 32) == 16);
+  CHECK(kv_heads("qwen2", 64) == 32);
+  CHECK(kv_heads("qwen3", 64) == 32);
+  CHECK(kv_heads("mistral", 32) == 8);
+  CHECK(kv_heads("llama", 32) == 32);
+  CHECK(kv_heads("qwen2", 28) == 28);  // 32 divide no 28 heads
+  CHECK(kv_heads("qwen2", 64, R"(, "num_key_value_heads": null)") == 64);
+  CHECK(kv_heads("qwen2", 64, R"(, "num_key_value_heads": 4)") == 4);
+}
+
+TEST_CASE("experts in some layers alone: the parameters are said to be others") {
+  const auto reason = [](const std::string& key, const std::string& value) {
+    const ImportResult result = import_text(
+        ForeignFormat::kHuggingFace,
+        R"({"model_type": "qwen3_moe", "num_hidden_layers": 4, "hidden_size": 256, "num_experts": 4,
+            "num_attention_heads": 4, "max_position_embeddings": 128, "vocab_size": 100,
+            "num_experts_per_tok": 2, "moe_intermediate_size": 64, "intermediate_size": 128, ")" +
+            key + R"(": )" + value + "}");
+    for (const UnrepresentedKey& listed : result.unrepresented) {
+      if (listed.key == key) return listed.reason;
+    }
+    return std::string();
+  };
+  const std::string others =
+      "nqd has experts in all layers behind the first dense ones: the parameters that it counts "
+      "are not those of this model";
+  CHECK(reason("decoder_sparse_step", "2") == others);
+  CHECK(reason("mlp_only_layers", "[2]") == others);
+  CHECK(reason("decoder_sparse_step", "1") == "");
+  CHECK(reason("mlp_only_layers", "[0]") == "");
+}
+
 // The hub's configs hold every key; a fuzzer's do not.
 TEST_CASE("experts without a width have that of the MLP") {
   const ImportResult result = import_text(

@@ -157,16 +157,30 @@ TEST_CASE("a pipeline layout gives the layers of each stage") {
     INFO(other);
     CHECK(is_listed(import_base(pp2 + "'" + other + "'"), "--pipeline-model-parallel-layout"));
   }
-  for (const std::string wrong : {"Et*4|t*4|L", "Et*4|t*5L"}) {
-    INFO(wrong);
-    CHECK(finding(import_base(pp2 + "'" + wrong + "'"), "NQD2311") != nullptr);
-  }
+  const auto objection = [](const std::string& arguments) {
+    const ImportResult result = import_base(arguments);
+    CHECK(result.exit_code == ExitCode::kNo);
+    const Diagnostic* found = finding(result, "NQD2311");
+    return found == nullptr ? "" : found->message + "; " + found->hint;
+  };
+  CHECK(objection(pp2 + "'Et*4|t*4|L'") ==
+        "3 stages cannot be shared equally by 2 ranks of the pipeline; "
+        "choose a --pipeline-model-parallel-size that divides 3");
+  CHECK(objection(pp2 + "'Et*4|t*5L'") ==
+        "the layout has 9 layers, --num-layers says 8; "
+        "change --num-layers to 9, or the layers of the stages");
+  CHECK(
+      objection("--pipeline-model-parallel-layout 'Et*4|t*4L'") ==
+      "2 stages need a pipeline; give --pipeline-model-parallel-size 2, or a layout of one stage");
+  // What the hint to a text that is no layout proposes is one, of stages that nqd has.
+  CHECK(split("Et*3|(tt|)*2tL") == Split{3, 2, 2, 1});
   for (const std::string bad : {"Et*x|tL", "(t|", "Et*99999999|tL", "tE|tL", "Et*4|q*4L", "E(t)4|L",
                                 "(((t*60000)*60000|"}) {
     INFO(bad);
     const ImportResult result = import_base(pp2 + "'" + bad + "'");
     CHECK(result.exit_code == ExitCode::kUsage);
-    CHECK(finding(result, "NQD1008") != nullptr);
+    REQUIRE(finding(result, "NQD1008") != nullptr);
+    CHECK(finding(result, "NQD1008")->hint.starts_with("such as Et*3|(tt|)*2tL: "));
   }
 }
 

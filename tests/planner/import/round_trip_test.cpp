@@ -243,6 +243,19 @@ TEST_CASE("what a format cannot say is listed") {
         "train.threads ");
 }
 
+TEST_CASE("a stack is listed as software, not as a machine") {
+  const LoadedConfig c = load_config_text(
+      "model: {preset: gpt2-124m}\nstack: {preset: megatron-core-2024}\n", "c.yaml");
+  REQUIRE(c.ok());
+  for (const ExportFormat format : {ExportFormat::kMegatron, ExportFormat::kDeepSpeed}) {
+    std::string reason;
+    for (const InexpressibleKey& key : export_config(c, format).inexpressible) {
+      if (key.path == "stack.preset") reason = key.reason;
+    }
+    CHECK(reason == "what other software costs is no part of its arguments");
+  }
+}
+
 // Every value of every shipped config is in the exported text, or listed.
 TEST_CASE("no key of a shipped config is dropped") {
   int texts = 0;

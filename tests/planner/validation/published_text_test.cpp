@@ -100,6 +100,7 @@ TEST_CASE("a field that is there but says nothing makes its row skipped, never g
     CHECK(reason(member + ", \"step_time_s\": 1,") == says + std::string(kCount));
   };
   count("\"pp\": 0", "pp is 0");
+  count("\"tp\": 0", "tp is 0");
   count("\"cp\": 2.5", "cp is 2.5");
   count("\"tp\": -1", "tp is -1");
   count("\"tp\": \"two\"", "tp is two");
@@ -112,6 +113,9 @@ TEST_CASE("a field that is there but says nothing makes its row skipped, never g
     return reason(member + ", \"tp\": 2, \"step_time_s\": 1,");
   };
   CHECK(word("\"precision\": \"int8\"") == "precision is int8, which is no format that is known");
+  CHECK(word("\"zero\": true") == "zero is true, which is no stage that is known");
+  CHECK(word("\"cp\": -1") == "cp is -1" + std::string(kCount));
+  CHECK(word("\"vpp\": \"many\"") == "vpp is many" + std::string(kCount));
   CHECK(word("\"zero\": 7") == "zero is 7, which is no stage that is known");
   CHECK(word("\"schedule\": \"dualpipe\"") ==
         "schedule is dualpipe, which is no schedule that is known");
@@ -126,6 +130,80 @@ TEST_CASE("a field that is there but says nothing makes its row skipped, never g
   CHECK(time("-1") == "step_time_s is -1, which is no positive number");
   CHECK(time("\"NaN\"") == "step_time_s is NaN, which is no positive number");
   CHECK(time("1e308") == "what it measured is out of all proportion");
+}
+
+TEST_CASE("the ways to write that a field has no value make it absent") {
+  const std::string assumed_of_none = [] {
+    std::string all;
+    for (const std::string& text : read_one(row_with("")).assumed) all += text + "; ";
+    return all;
+  }();
+  const auto same_as_absent = [&](const std::string& members) {
+    INFO(members);
+    const PublishedRow row = read_one(row_with(members + ","));
+    REQUIRE(row.skip_reason == "");
+    CHECK(row.config->parallel.vpp == 1);
+    CHECK(row.config->parallel.cp == 1);
+    CHECK(row.config->parallel.ep == 1);
+    CHECK(row.config->parallel.dp == 2);
+    CHECK(row.config->parallel.engine == Engine::kDdp);
+    CHECK_FALSE(row.config->parallel.sequence_parallel);
+    CHECK_FALSE(row.config->train.optimizer.offload);
+    CHECK(row.config->train.precision == Precision::kBFloat16);
+    CHECK(row.config->train.recompute == Recompute::kNone);
+    std::string all;
+    for (const std::string& text : row.assumed) all += text + "; ";
+    return all == assumed_of_none;
+  };
+  for (const std::string key : {"vpp", "cp", "ep", "etp"}) {
+    for (const std::string value : {"0", "\"0\"", "\"\"", "\"-\"", "\"n/a\"", "\"NA\"", "\"None\"",
+                                    "\"off\"", "null", "false"}) {
+      CHECK(same_as_absent("\"" + key + "\": " + value));
+    }
+  }
+  for (const std::string key : {"zero", "precision", "schedule", "recompute", "sequence_parallel",
+                                "peak_mem_gib", "tokens_per_s", "arch.kv_heads"}) {
+    for (const std::string value : {"\"\"", "\" - \"", "\"N/A\"", "\"—\"", "\"unknown\"", "null"}) {
+      CHECK(same_as_absent("\"" + key + "\": " + value));
+    }
+  }
+  for (const std::string value : {"\"none\"", "\"off\"", "false", "0"}) {
+    same_as_absent("\"zero\": " + value);
+    same_as_absent("\"recompute\": " + value);
+    same_as_absent("\"cpu_offload\": " + value);
+    same_as_absent("\"sequence_parallel\": " + value);
+    CHECK(same_as_absent("\"fsdp\": " + value));
+  }
+  CHECK(same_as_absent("\"precision\": \"mixed\""));
+  CHECK(same_as_absent("\"precision\": \"AMP\""));
+  CHECK(same_as_absent("\"peak_mem_gb\": \"none\", \"suspect\": false"));
+}
+
+TEST_CASE("what is said to be off is off, whatever is usual") {
+  // The usual software of an H100 shards its optimizer and interleaves its stages.
+  const auto config_of = [](const std::string& members) {
+    const PublishedRow row =
+        read_one("{" + members +
+                 R"("gpu": "H100", "gpus": 16, "seq": 1024, "gbs": 16, "mbs": 1, "step_time_s": 1,
+           "arch": {"layers": 24, "hidden": 1024, "heads": 16, "vocab": 50304}})");
+    REQUIRE(row.skip_reason == "");
+    return *row.config;
+  };
+  const std::string pipeline = "\"tp\": 2, \"pp\": 8, ";
+  CHECK(config_of(pipeline).parallel.vpp == 3);
+  CHECK(config_of(pipeline).parallel.engine == Engine::kZero1);
+  CHECK(config_of(pipeline).parallel.sequence_parallel);
+  CHECK(config_of(pipeline + "\"vpp\": \"n/a\", ").parallel.vpp == 3);
+  CHECK(config_of(pipeline + "\"vpp\": 0, ").parallel.vpp == 1);
+  CHECK(config_of(pipeline + "\"zero\": false, ").parallel.engine == Engine::kDdp);
+  CHECK(config_of(pipeline + "\"zero\": \"-\", ").parallel.engine == Engine::kZero1);
+  CHECK_FALSE(config_of(pipeline + "\"sequence_parallel\": \"none\", ").parallel.sequence_parallel);
+  // "none" is a layout, of which 0 and nothing are none.
+  CHECK(config_of("\"tp\": \"none\", \"pp\": \"none\", ").parallel.dp == 16);
+  const std::string bridge = "\"source\": \"Megatron-Bridge\", \"tp\": 2, ";
+  CHECK(config_of(bridge).train.precision == Precision::kFp8);
+  CHECK(config_of(bridge + "\"precision\": \"n/a\", ").train.precision == Precision::kFp8);
+  CHECK(config_of(bridge + "\"precision\": \"mixed\", ").train.precision == Precision::kBFloat16);
 }
 
 TEST_CASE("numbers, flags and texts are taken in whatever type they come") {

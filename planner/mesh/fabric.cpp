@@ -117,9 +117,16 @@ CallTime call_time(const ClusterSpec& cluster, const Group& group, Collective co
   return time;
 }
 
+namespace {
+
+std::int64_t scale_up_domain(const ClusterSpec& cluster) {
+  return cluster.nvlink_domain > 0 ? cluster.nvlink_domain : cluster.gpus_per_node;
+}
+
+}  // namespace
+
 Placement place(const ClusterSpec& cluster, std::int64_t size, std::int64_t stride) {
-  const std::int64_t domain =
-      cluster.nvlink_domain > 0 ? cluster.nvlink_domain : cluster.gpus_per_node;
+  const std::int64_t domain = scale_up_domain(cluster);
   if ((size - 1) * stride < domain) return {size, std::max<std::int64_t>(size, 1)};
   return {size, std::clamp<std::int64_t>(domain / stride, 1, size)};
 }
@@ -133,9 +140,14 @@ Placement nested(const ClusterSpec& cluster, std::int64_t inner, std::int64_t in
 
 Placement place_in_stage(const ClusterSpec& cluster, std::int64_t size, std::int64_t step,
                          std::int64_t replica, std::int64_t dp_stride) {
-  if (step >= replica) return place(cluster, size, step / replica * dp_stride);
-  const std::int64_t inner = std::min(size, replica / step);
-  return nested(cluster, inner, step, size / inner, dp_stride);
+  const std::int64_t domain = scale_up_domain(cluster);
+  const auto place_of = [&](std::int64_t member) {
+    const std::int64_t rank = member * step;
+    return rank % replica + rank / replica * dp_stride;
+  };
+  std::int64_t together = 1;
+  while (together < size && place_of(together) < domain) ++together;
+  return {size, together};
 }
 
 namespace {

@@ -77,30 +77,42 @@ PipelinePlan plan_pipeline(const Config& config) {
   return {micro_batches_of(config), bubble_fraction(schedule_spec(config))};
 }
 
+namespace {
+
+// What shrinks the bubble of equal stages: more micro-batches.
+std::string more_micro_batches(const Config& config) {
+  ScheduleSpec spec = schedule_spec(config);
+  const std::int64_t tenth = micro_batches_for_bubble(spec, 0.1);
+  spec.micro_batches = 4 * config.parallel.pp;
+  const std::int64_t sequences = config.train.micro_batch_size * config.parallel.dp;
+  return "m >= 4p = " + std::to_string(spec.micro_batches) + " micro-batches (global_batch_size " +
+         std::to_string(spec.micro_batches * sequences) + ") give " +
+         percent(bubble_fraction(spec)) + "; at most 10 % needs m >= " + std::to_string(tenth);
+}
+
+}  // namespace
+
 std::vector<Diagnostic> check_pipeline(const Config& config, const PipelinePlan& plan,
                                        const TimePlan& time) {
   const double share = time.step_s > 0 ? time.bubble_share() : plan.bubble_fraction;
   if (config.parallel.pp <= 1 || share <= kBubbleLimit) return {};
-  const std::int64_t p = config.parallel.pp;
-  ScheduleSpec spec = schedule_spec(config);
-  const std::int64_t tenth = micro_batches_for_bubble(spec, 0.1);
-  spec.micro_batches = 4 * p;
+  // Equal stages would wait little: these are not.
+  const bool unequal = plan.bubble_fraction <= kBubbleLimit;
   Diagnostic warning;
   warning.code = "NQD1302";
   warning.severity = Severity::kWarning;
-  warning.path = "train.global_batch_size";
-  warning.message = percent(share) + " of the step is pipeline bubble with " + std::to_string(p) +
-                    " stages and " + std::to_string(plan.micro_batches) + " micro-batches";
+  warning.path = unequal ? "parallel.pipeline_split" : "train.global_batch_size";
+  warning.message = percent(share) + " of the step is pipeline bubble with " +
+                    std::to_string(config.parallel.pp) + " stages and " +
+                    std::to_string(plan.micro_batches) + " micro-batches";
   if (time.step_s > 0) {
     warning.message += " (" + percent(plan.bubble_fraction) + " if all stages were equal)";
   }
   warning.expected = "at most " + percent(kBubbleLimit);
   warning.got = percent(share);
-  const std::int64_t sequences = config.train.micro_batch_size * config.parallel.dp;
-  warning.hint =
-      "m >= 4p = " + std::to_string(spec.micro_batches) + " micro-batches (global_batch_size " +
-      std::to_string(spec.micro_batches * sequences) + ") give " + percent(bubble_fraction(spec)) +
-      "; at most 10 % needs m >= " + std::to_string(tenth);
+  warning.hint = unequal ? "the others wait for the slowest stage: give it fewer layers in "
+                           "parallel.pipeline_split, or choose another pp"
+                         : more_micro_batches(config);
   return {warning};
 }
 

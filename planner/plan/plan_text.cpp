@@ -163,7 +163,12 @@ std::string rate_text(const TimePlan& time) {
 std::string time_text(const Plan& plan) {
   std::string text;
   if (plan.config.parallel.pp > 1) {
-    text += "\n  bubble   " + percent(plan.pipeline.bubble_fraction) +
+    const bool timed = plan.time.step_s > 0;
+    const std::string equal = percent(plan.pipeline.bubble_fraction);
+    text += "\n  bubble   " +
+            (timed ? percent(plan.time.bubble_share()) + " of the step, " + equal +
+                         " if all stages were equal"
+                   : equal) +
             " (p = " + std::to_string(plan.config.parallel.pp) +
             ", m = " + std::to_string(plan.pipeline.micro_batches) + ", schedule " +
             std::string(name(plan.config.parallel.schedule)) + ")\n";

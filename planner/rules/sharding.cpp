@@ -11,17 +11,22 @@ namespace {
 
 std::string engine_of(const ParallelSpec& p) { return std::string(name(p.engine)); }
 
-// Shard groups of several ranks, and several of them, near the one that is given.
-std::vector<std::int64_t> legal_shards(const ParallelSpec& p, std::int64_t given) {
+// Shard groups of several ranks, and several of them, near the one that is given; those inside a
+// node where there are any.
+std::vector<std::int64_t> legal_shards(const Config& c, std::int64_t given) {
+  const ParallelSpec& p = c.parallel;
   std::vector<std::int64_t> legal = divisors(p.dp, p.dp - 1, given);
   if (p.cp == 1) std::erase(legal, 1);
-  return legal;
+  std::vector<std::int64_t> inside = legal;
+  std::erase_if(inside,
+                [&](std::int64_t shard) { return shard > ranks_in_node(c.cluster, dp_group(p)); });
+  return inside.empty() ? legal : inside;
 }
 
 void check_shard_group(const Config& c, Diagnostics& out) {
   const ParallelSpec& p = c.parallel;
   if (shards_equal(p.engine, p.dp, p.hsdp_shard)) return;
-  const std::vector<std::int64_t> legal = legal_shards(p, p.hsdp_shard);
+  const std::vector<std::int64_t> legal = legal_shards(c, p.hsdp_shard);
   out.push_back(violation(
       "NQD1215", "parallel.hsdp_shard",
       remainder({"dp", p.dp}, {"hsdp_shard", p.hsdp_shard}) + ": shard groups must be equal",
@@ -41,7 +46,7 @@ void check_shard_size(const Config& c, Diagnostics& out) {
                                      : "shards nothing: that is ddp";
   std::string hint =
       one_group && p.dp > 1 ? "set parallel.engine to zero3" : "set parallel.engine to ddp";
-  const std::vector<std::int64_t> legal = legal_shards(p, shard);
+  const std::vector<std::int64_t> legal = legal_shards(c, shard);
   if (!legal.empty()) hint += ", or parallel.hsdp_shard to one of " + listed(legal);
   out.push_back(
       violation("NQD1262", p.hsdp_shard > 0 ? "parallel.hsdp_shard" : "parallel.engine",

@@ -207,19 +207,24 @@ void BlockPricer::add_tensor_sums(const BlockKey& key, const BlockShape& block, 
     pass->host_s += host;
   }
   time.forward.tensor_s += tensor_exposed_s(key, busy, work.products_s);
-  time.backward.tensor_s +=
-      tensor_exposed_s(key, busy, work.input_products_s + work.weight_products_s);
-  if (!key.sequence_parallel) return;
+  const double backward_products = work.input_products_s + work.weight_products_s;
+  if (!key.sequence_parallel) {
+    time.backward.tensor_s += tensor_exposed_s(key, busy, backward_products);
+    return;
+  }
   // Backward gathers the inputs of the split products again (Korthikanti et al., section 4.2.2).
   const double again = block.tensor_sums * all_gather_cost(cluster, place(cluster, key.tp, 1),
                                                            cluster.fabric.network_share)
                                                .seconds(bytes);
   time.backward.tensor_busy_s += again;
+  if (config_.parallel.async_tensor) {
+    time.backward.tensor_s += tensor_exposed_s(key, busy + again, backward_products);
+    return;
+  }
   // A stack that hides any of this traffic hides these first: the gradient of the weights, which
   // does not wait for them, runs beside them.
-  if (config_.stack.tensor_exposed >= 1 && !config_.parallel.async_tensor) {
-    time.backward.tensor_s += again;
-  }
+  time.backward.tensor_s += tensor_exposed_s(key, busy, backward_products) +
+                            (config_.stack.tensor_exposed >= 1 ? again : 0);
 }
 
 // Keys and values go around the ring of context-parallel ranks; backward sends them and their

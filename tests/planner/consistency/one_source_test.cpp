@@ -54,6 +54,11 @@ TEST_CASE("experts that are shared among replicas lie pp apart under tp-cp-pp-dp
   CHECK(place_in_stage(inner.cluster, 8, 1, 4, 32).together == 4);
   CHECK(place_in_stage(inner.cluster, 4, 2, 8, 64).together == 4);
   CHECK(place_in_stage(inner.cluster, 2, 8, 8, 64).together == 1);
+  // Six ranks over replicas of four: two lie beside the first replica's, in the node or not.
+  CHECK(place_in_stage(inner.cluster, 6, 1, 4, 4).size == 6);
+  CHECK(place_in_stage(inner.cluster, 6, 1, 4, 4).together == 6);
+  CHECK(place_in_stage(inner.cluster, 6, 1, 4, 32).together == 4);
+  CHECK(place_in_stage(inner.cluster, 12, 6, 4, 4).together == 2);
 }
 
 TEST_CASE("what was asked of one pipeline is not the answer for another") {
@@ -157,6 +162,26 @@ TEST_CASE("the warning about the bubble judges the stages that the plan has") {
   CHECK(warned == (plan.time.bubble_share() > 0.2));
   // The slowest of these stages waits less than an equal one.
   CHECK(plan.time.bubble_share() < plan.pipeline.bubble_fraction);
+}
+
+TEST_CASE("a bubble of unequal stages is not blamed on the number of micro-batches") {
+  const Config config = loaded(
+      "model: {preset: llama3-8b}
+"
+      "cluster: {preset: dgx-h100, nodes: 4}
+"
+      "parallel: {pp: 4, vpp: 2, schedule: interleaved, engine: zero1,\n"
+      "           pipeline_split: [1, 6, 1, 6, 6, 1, 10, 1]}
+"
+      "train: {global_batch_size: 512, micro_batch_size: 1, recompute: full}
+");
+  const Plan plan = make_plan(config);
+  REQUIRE(plan.pipeline.bubble_fraction < 0.05);
+  const auto warning = std::find_if(plan.diagnostics.begin(), plan.diagnostics.end(),
+                                    [](const Diagnostic& d) { return d.code == "NQD1302"; });
+  REQUIRE(warning != plan.diagnostics.end());
+  CHECK(warning->path == "parallel.pipeline_split");
+  CHECK(warning->hint.find("micro-batches") == std::string::npos);
 }
 
 }  // namespace

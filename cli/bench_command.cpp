@@ -58,6 +58,10 @@ constexpr std::array kSubcommands = {
     Subcommand{Collective::kAllGather, "Every rank gets all ranks' shards"},
     Subcommand{Collective::kReduceScatter, "Every rank gets its shard of the reduction"},
     Subcommand{Collective::kBroadcast, "Every rank gets rank 0's vector"},
+    Subcommand{Collective::kReduce, "Rank 0 gets the reduction of all ranks' vectors"},
+    Subcommand{Collective::kGather, "Rank 0 gets all ranks' shards"},
+    Subcommand{Collective::kScatter, "Every rank gets its shard of rank 0's vector"},
+    Subcommand{Collective::kAllToAll, "Every rank gets its part of every rank's vector"},
 };
 
 template <typename T>
@@ -72,40 +76,37 @@ std::uint64_t parsed_size(const std::string& flag, const std::string& text) {
   return parsed(parse_bytes(text), flag, text, "a size such as 4096, 4K, 64M or 1G");
 }
 
-// `all` is what this backend and type can run of the three.
-std::vector<Algorithm> parsed_algorithms(const Options& options, bool under_mpi) {
-  std::vector<Algorithm> algorithms;
-  for (const std::string& text : options.algorithms) {
-    if (text != "all") {
-      algorithms.push_back(parsed(collectives::parse_algorithm(text), "--algorithm", text,
-                                  "auto, ring, tree, direct, library or all"));
-      continue;
+// `all` leaves the choice to the sweep, which knows what the ranks share.
+void parse_algorithms(const std::vector<std::string>& texts, collectives::BenchOptions& bench) {
+  bench.algorithms.clear();
+  for (const std::string& text : texts) {
+    if (text == "all") {
+      bench.all_algorithms = true;
+    } else {
+      bench.algorithms.push_back(
+          parsed(collectives::parse_algorithm(text), "--algorithm", text,
+                 "auto, ring, tree, recursive_doubling, halving_doubling, pairwise, linear, "
+                 "direct, library or all"));
     }
-    algorithms = {Algorithm::kRing, Algorithm::kTree};
-    if (under_mpi && options.bench.dtype != DType::kBFloat16) {
-      algorithms.push_back(Algorithm::kLibrary);
-    }
-    return algorithms;
   }
   // What the engine runs, so that a calibration prices its runs.
-  if (algorithms.empty()) {
-    algorithms.push_back(collectives::resolve(options.bench.collective, Algorithm::kAuto));
+  if (texts.empty()) {
+    bench.algorithms.push_back(collectives::resolve(bench.collective, Algorithm::kAuto));
   }
-  return algorithms;
 }
 
-collectives::BenchOptions parsed_options(const Options& options, bool under_mpi) {
+collectives::BenchOptions parsed_options(const Options& options) {
   Options parsing = options;
   collectives::BenchOptions& bench = parsing.bench;
   bench.begin_bytes = parsed_size("--begin", options.begin);
   bench.end_bytes = parsed_size("--end", options.end);
   if (!options.step.empty()) bench.step_bytes = parsed_size("--step", options.step);
   bench.dtype = parsed(parse_dtype(options.dtype), "--dtype", options.dtype,
-                       "float32, float64, bfloat16, int32, int64 or uint8");
+                       "float32, float64, bfloat16, float16, int32, int64 or uint8");
   bench.op = parsed(collectives::parse_reduce_op(options.op), "--op", options.op,
                     "sum, avg, min, max or prod");
   bench.check = options.check != 0;
-  bench.algorithms = parsed_algorithms(parsing, under_mpi);
+  parse_algorithms(options.algorithms, bench);
   return bench;
 }
 
@@ -215,10 +216,9 @@ int run_rank(Communicator& world, const Options& options, const collectives::Ben
 
 int run(const Options& options, const Context& context) {
   const collectives::LaunchIdentity identity = collectives::read_launch_identity();
-  const bool under_mpi = identity.launcher != "none";
   collectives::BenchOptions bench;
   try {
-    bench = parsed_options(options, under_mpi);
+    bench = parsed_options(options);
     sweep_sizes(bench);
   } catch (Error& error) {
     error.set_quiet(identity.rank != 0);
@@ -251,7 +251,8 @@ void add_sweep_flags(CLI::App& command, Options& options) {
       ->check(CLI::Range(0, 1))
       ->capture_default_str();
   command
-      .add_option("-d,--dtype", options.dtype, "float32, float64, bfloat16, int32, int64 or uint8")
+      .add_option("-d,--dtype", options.dtype,
+                  "float32, float64, bfloat16, float16, int32, int64 or uint8")
       ->capture_default_str();
 }
 
@@ -276,7 +277,8 @@ void add_collective(CLI::App& bench, Context& context, const Subcommand& subcomm
                                            subcommand.description);
   add_sweep_flags(*command, *options);
   const bool reduces = subcommand.collective == Collective::kAllReduce ||
-                       subcommand.collective == Collective::kReduceScatter;
+                       subcommand.collective == Collective::kReduceScatter ||
+                       subcommand.collective == Collective::kReduce;
   if (reduces) {
     command->add_option("-o,--op", options->op, "sum, avg, min, max or prod")
         ->capture_default_str();
@@ -289,7 +291,8 @@ void add_collective(CLI::App& bench, Context& context, const Subcommand& subcomm
       ->delimiter(',');
   command->add_flag("-R,--registered", options->bench.registered,
                     "vectors in shared buffers, which ranks of one host touch in place");
-  if (subcommand.collective != Collective::kBroadcast) {
+  const bool one_vector = subcommand.collective == Collective::kBroadcast;
+  if (!one_vector && subcommand.collective != Collective::kAllToAll) {
     command->add_flag("--in-place", options->bench.in_place, "input and output share memory");
   }
   add_run_flags(*command, *options);

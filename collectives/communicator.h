@@ -112,6 +112,20 @@ class Communicator {
   // Collective. in holds the full vector; out receives this rank's chunk of the reduction.
   virtual void reduce_scatter(std::span<const std::byte> in, std::span<std::byte> out, DType type,
                               ReduceOp op, Algorithm algorithm = Algorithm::kAuto) = 0;
+  // Collective. out of `root` receives the reduction; the others' is not touched and may be empty.
+  virtual void reduce(std::span<const std::byte> in, std::span<std::byte> out, DType type,
+                      ReduceOp op, int root, Algorithm algorithm = Algorithm::kAuto) = 0;
+  // Collective. Every rank gives chunk_of(total, size, rank) elements; out of `root` receives all
+  // of them, the others' is not touched and may be empty.
+  virtual void gather(std::span<const std::byte> in, std::span<std::byte> out, DType type, int root,
+                      Algorithm algorithm = Algorithm::kAuto) = 0;
+  // Collective. The inverse: in of `root` holds the full vector, the others' is not read.
+  virtual void scatter(std::span<const std::byte> in, std::span<std::byte> out, DType type,
+                       int root, Algorithm algorithm = Algorithm::kAuto) = 0;
+  // Collective. Part chunk_of(count, size, i) of in goes to rank i, whose out holds what every rank
+  // gave it, in rank order: size times its part. in and out do not overlap.
+  virtual void all_to_all(std::span<const std::byte> in, std::span<std::byte> out, DType type,
+                          Algorithm algorithm = Algorithm::kAuto) = 0;
   // Collective. data of `root` overwrites data of the others.
   virtual void broadcast(std::span<std::byte> data, int root,
                          Algorithm algorithm = Algorithm::kAuto) = 0;

@@ -21,40 +21,46 @@ constexpr std::array kPairs = {
     Pair{Collective::kAllReduce, Algorithm::kRing, true},
     Pair{Collective::kAllReduce, Algorithm::kTree, true},
     Pair{Collective::kAllReduce, Algorithm::kDoubleBinaryTree},
-    Pair{Collective::kAllReduce, Algorithm::kRecursiveDoubling},
-    Pair{Collective::kAllReduce, Algorithm::kHalvingDoubling},
+    Pair{Collective::kAllReduce, Algorithm::kRecursiveDoubling, true},
+    Pair{Collective::kAllReduce, Algorithm::kHalvingDoubling, true},
     Pair{Collective::kAllReduce, Algorithm::kHierarchical},
     Pair{Collective::kAllReduce, Algorithm::kNvls},
     Pair{Collective::kAllReduce, Algorithm::kDirect, true},
     Pair{Collective::kAllGather, Algorithm::kRing, true},
-    Pair{Collective::kAllGather, Algorithm::kHalvingDoubling},
+    Pair{Collective::kAllGather, Algorithm::kHalvingDoubling, true},
     Pair{Collective::kAllGather, Algorithm::kHierarchical},
     Pair{Collective::kAllGather, Algorithm::kNvls},
     Pair{Collective::kAllGather, Algorithm::kBruck},
     Pair{Collective::kAllGather, Algorithm::kDirect, true},
     Pair{Collective::kReduceScatter, Algorithm::kRing, true},
-    Pair{Collective::kReduceScatter, Algorithm::kHalvingDoubling},
+    Pair{Collective::kReduceScatter, Algorithm::kHalvingDoubling, true},
     Pair{Collective::kReduceScatter, Algorithm::kHierarchical},
     Pair{Collective::kReduceScatter, Algorithm::kNvls},
-    Pair{Collective::kReduceScatter, Algorithm::kPairwise},
+    Pair{Collective::kReduceScatter, Algorithm::kPairwise, true},
     Pair{Collective::kReduceScatter, Algorithm::kDirect, true},
     Pair{Collective::kBroadcast, Algorithm::kTree, true},
     Pair{Collective::kBroadcast, Algorithm::kRing},
     Pair{Collective::kBroadcast, Algorithm::kNvls},
     Pair{Collective::kBroadcast, Algorithm::kDirect, true},
-    Pair{Collective::kReduce, Algorithm::kTree},
+    Pair{Collective::kReduce, Algorithm::kTree, true},
     Pair{Collective::kReduce, Algorithm::kRing},
     Pair{Collective::kReduce, Algorithm::kNvls},
-    Pair{Collective::kAllToAll, Algorithm::kPairwise},
+    Pair{Collective::kReduce, Algorithm::kDirect, true},
+    Pair{Collective::kAllToAll, Algorithm::kPairwise, true},
     Pair{Collective::kAllToAll, Algorithm::kBruck},
     Pair{Collective::kAllToAll, Algorithm::kHierarchical},
+    Pair{Collective::kAllToAll, Algorithm::kDirect, true},
+    Pair{Collective::kGather, Algorithm::kLinear, true},
+    Pair{Collective::kGather, Algorithm::kDirect, true},
+    Pair{Collective::kScatter, Algorithm::kLinear, true},
+    Pair{Collective::kScatter, Algorithm::kDirect, true},
     Pair{Collective::kBarrier, Algorithm::kAuto, true},
     Pair{Collective::kSendRecv, Algorithm::kAuto, true},
 };
 
 // Searches that price millions of calls look pairs up here: 1 + the index in kPairs, 0 for none.
-constexpr std::size_t kCollectives = 8;
-constexpr std::size_t kAlgorithms = 12;
+constexpr std::size_t kCollectives = 10;
+constexpr std::size_t kAlgorithms = 13;
 using PairIndex = std::array<std::array<std::uint8_t, kAlgorithms>, kCollectives>;
 constexpr PairIndex kPairIndex = [] {
   PairIndex index{};
@@ -137,6 +143,10 @@ RankTraffic flat_traffic(Collective collective, Algorithm algorithm, const Traff
     case Collective::kAllToAll:
       if (algorithm == Algorithm::kBruck) return bruck_all_to_all_traffic(call);
       return ring_pass(call, call.rank);
+    case Collective::kGather:
+      return gather_traffic(call);
+    case Collective::kScatter:
+      return call.rank == 0 ? ring_pass(call, 0) : RankTraffic{};
     case Collective::kBarrier:
       return {ceil_log2(call.ranks), 0};
     case Collective::kSendRecv:
@@ -226,6 +236,8 @@ double bus_factor(Collective collective, std::size_t ranks) {
     case Collective::kAllGather:
     case Collective::kReduceScatter:
     case Collective::kAllToAll:
+    case Collective::kGather:
+    case Collective::kScatter:
       return (n - 1) / n;
     case Collective::kBroadcast:
     case Collective::kReduce:

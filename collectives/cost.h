@@ -38,10 +38,12 @@ bool is_executable(Collective collective, Algorithm algorithm) noexcept;
 //   reduce_scatter   ring, halving_doubling (its halving half), hierarchical, nvls, pairwise,
 //                    direct
 //   broadcast        tree, ring (pipelined chain), nvls, direct
-//   reduce           tree, ring (pipelined chain), nvls
-//   all_to_all       pairwise, bruck, hierarchical
+//   reduce           tree, ring (pipelined chain), nvls, direct
+//   all_to_all       pairwise, bruck, hierarchical, direct
+//   gather, scatter  linear, direct
 //   barrier, send_recv   one algorithm each, called auto
-// kAuto is ring, for broadcast and reduce the tree, for all_to_all pairwise. One half of
+// kAuto is ring, for broadcast and reduce the tree, for all_to_all pairwise, for gather and scatter
+// linear. One half of
 // halving_doubling alone needs a power of two; hierarchical needs `ranks_per_node` to divide
 // `ranks`.
 bool has_cost(Collective collective, Algorithm algorithm, std::size_t ranks,
@@ -64,7 +66,9 @@ std::optional<Algorithm> known_algorithm(Collective collective, Algorithm algori
 //                           (for even n), so that most send 2S
 //   recursive_doubling      S·log2 m. When n > m the first n − m pairs fold: the even rank sends S
 //                           and the odd one S more, to hand back the result
-//   halving_doubling        S − chunk(i), then i's growing block, for m ranks; folded as above
+//   halving_doubling        S − chunk(i), then i's growing block, for m ranks; folded as above; in
+//                           all_reduce i is the place among the m with its bits reversed, since the
+//                           nearest partners exchange first
 //   hierarchical all_reduce reduce_scatter inside the node, all_reduce of the part across nodes,
 //                           all_gather inside the node, rings all; node = rank / ranks_per_node
 //   hierarchical all_gather across nodes, then inside; reduce_scatter: inside, then across
@@ -75,9 +79,11 @@ std::optional<Algorithm> known_algorithm(Collective collective, Algorithm algori
 //                           root's S. The switch multiplies: what is received differs from this
 //   direct                  of memory, not of messages: what a rank reads from its peers and what
 //                           it gives them. all_reduce 2(n−1) times its part (line_chunk_of),
-//                           reduce_scatter (n−1) times its chunk, all_gather S − chunk(i),
-//                           broadcast S for all but the root; reductions up to kDirectSmallBytes
-//                           (n−1)·S
+//                           reduce_scatter and all_to_all (n−1) times its chunk, all_gather (and
+//                           gather at the root) S − chunk(i), broadcast S and scatter chunk(i) for
+//                           all but the root; reduce (n−1) times its part, once more to give it to
+//                           the root; all_reduce and reduce_scatter up to kDirectSmallBytes (n−1)·S
+//   linear                  gather: chunk(i) to the root; scatter: the root sends all but its own
 //   pairwise                every chunk but i
 //   bruck all_to_all        in step k what still has to travel a distance with bit k set
 //   bruck all_gather        in step k the min(2^k, n − 2^k) chunks from i on
@@ -141,6 +147,7 @@ struct LevelTerms {
 //   2, 1 + 1/n, 0; the others 1, 1, 0 (the larger of what a
 //                                rank sends and receives)
 //   direct                       as ring, with 2 steps: one wait for all before and one after
+//   linear                       1, (n−1)/n, 0: what the root sends or receives
 //   pairwise                     n−1, (n−1)/n, all_to_all 0, reduce_scatter (n−1)/n
 //   bruck all_to_all             ⌈log2 n⌉, Σ popcount(j)/n over j < n, 0
 //   bruck all_gather             ⌈log2 n⌉, (n−1)/n, 0

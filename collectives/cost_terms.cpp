@@ -86,6 +86,7 @@ CostTerms bruck(Collective collective, std::size_t n) noexcept {
 
 CostTerms direct(Collective collective, double n) noexcept {
   if (collective == Collective::kBroadcast) return {2, 1, 0};
+  if (collective == Collective::kReduce) return {2, 1, (n - 1) / n};
   const CostTerms terms = ring_of(collective, n);
   return {2, terms.sent, terms.reduced};
 }
@@ -99,6 +100,7 @@ CostTerms flat_terms(Collective collective, Algorithm algorithm, std::size_t n) 
   const double depth = real(ceil_log2(n));
   if (collective == Collective::kBarrier) return {depth, 0, 0};
   if (collective == Collective::kSendRecv) return {1, 1, 0};
+  if (algorithm == Algorithm::kLinear) return {1, (real(n) - 1) / real(n), 0};
   switch (algorithm) {
     case Algorithm::kTree:
       return tree_of(collective, depth);

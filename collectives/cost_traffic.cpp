@@ -115,8 +115,18 @@ RankTraffic recursive_doubling_traffic(const TrafficCall& call) {
 RankTraffic halving_doubling_all_reduce_traffic(const TrafficCall& call) {
   const Folding fold(call);
   if (fold.folded_away) return whole_vectors(call, 1);
-  return halving(call, fold.m, fold.index) + doubling(call, fold.m, fold.index) +
+  // Nearest partners first: the place's lowest bit is the highest of the chunk that it ends with.
+  std::size_t slot = 0;
+  for (std::size_t bit = 1; bit < fold.m; bit <<= 1) {
+    slot = slot << 1 | ((fold.index & bit) != 0 ? 1 : 0);
+  }
+  return halving(call, fold.m, slot) + doubling(call, fold.m, slot) +
          whole_vectors(call, fold.hands_back ? 1 : 0);
+}
+
+RankTraffic gather_traffic(const TrafficCall& call) {
+  if (call.rank == 0) return {};
+  return one_message(chunk_of(call.count, call.ranks, call.rank).count, call.element_bytes);
 }
 
 RankTraffic doubling_all_gather_traffic(const TrafficCall& call) {
@@ -129,16 +139,32 @@ RankTraffic halving_reduce_scatter_traffic(const TrafficCall& call) {
 
 RankTraffic direct_traffic(Collective collective, const TrafficCall& call) {
   const std::uint64_t peers = call.ranks - 1;
-  const auto bytes_of = [&](const Chunk& chunk) { return chunk.count * call.element_bytes; };
-  const std::uint64_t chunk = bytes_of(chunk_of(call.count, call.ranks, call.rank));
-  if (collective == Collective::kBroadcast) {
-    return call.rank == 0 ? RankTraffic{} : RankTraffic{1, call.bytes()};
+  const bool is_root = call.rank == 0;
+  const std::uint64_t chunk =
+      chunk_of(call.count, call.ranks, call.rank).count * call.element_bytes;
+  const std::uint64_t part =
+      line_chunk_of(call.count, call.element_bytes, call.ranks, call.rank).count *
+      call.element_bytes;
+  const bool small = call.bytes() <= kDirectSmallBytes;
+  switch (collective) {
+    case Collective::kBroadcast:
+      return is_root ? RankTraffic{} : RankTraffic{1, call.bytes()};
+    case Collective::kAllGather:
+      return {peers, call.bytes() - chunk};
+    case Collective::kReduceScatter:
+      return small ? RankTraffic{peers, peers * call.bytes()} : RankTraffic{peers, peers * chunk};
+    case Collective::kReduce:
+      return {peers + (is_root ? 0 : 1), (peers + (is_root ? 0 : 1)) * part};
+    case Collective::kAllToAll:
+      return {peers, peers * chunk};
+    case Collective::kGather:
+      return is_root ? RankTraffic{peers, call.bytes() - chunk} : RankTraffic{};
+    case Collective::kScatter:
+      return is_root ? RankTraffic{} : RankTraffic{1, chunk};
+    default:
+      return small ? RankTraffic{peers, peers * call.bytes()}
+                   : RankTraffic{2 * peers, 2 * peers * part};
   }
-  if (collective == Collective::kAllGather) return {peers, call.bytes() - chunk};
-  if (call.bytes() <= kDirectSmallBytes) return {peers, peers * call.bytes()};
-  if (collective == Collective::kReduceScatter) return {peers, peers * chunk};
-  const Chunk lines = line_chunk_of(call.count, call.element_bytes, call.ranks, call.rank);
-  return {2 * peers, 2 * peers * bytes_of(lines)};
 }
 
 RankTraffic nvls_traffic(Collective collective, const TrafficCall& call) {

@@ -42,6 +42,9 @@ RankTraffic doubling_all_gather_traffic(const TrafficCall& call);
 // The halving half alone; ranks is a power of two.
 RankTraffic halving_reduce_scatter_traffic(const TrafficCall& call);
 
+// This rank's chunk to the root, rank 0.
+RankTraffic gather_traffic(const TrafficCall& call);
+
 RankTraffic bruck_all_gather_traffic(const TrafficCall& call);
 RankTraffic bruck_all_to_all_traffic(const TrafficCall& call);
 

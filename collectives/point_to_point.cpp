@@ -6,9 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/algorithms/direct.h"
-#include "collectives/algorithms/ring.h"
-#include "collectives/algorithms/tree.h"
 #include "collectives/cost.h"
 #include "collectives/reduce.h"
 
@@ -44,46 +41,6 @@ void check_shard(std::size_t shard_bytes, std::size_t total_bytes, DType type, i
                   std::to_string(chunk.count * element) + " of " + std::to_string(total_bytes) +
                   " bytes, but gave a span of " + std::to_string(shard_bytes),
               "size the shard with chunk_of(total, ranks, rank)");
-}
-
-using DirectOperation = std::function<std::optional<RankTraffic>(PeerMemory&)>;
-
-// Within a call that has begun.
-void run_direct(Transport& transport, const DirectOperation& operation) {
-  PeerMemory* const peers = transport.peer_memory();
-  if (peers == nullptr) {
-    throw Error(ExitCode::kUsage, "NQD2102",
-                "the ranks of group " + transport.group() +
-                    " do not share memory, so direct collectives cannot run",
-                "use ring or tree; ranks of one host share memory when they see each other's "
-                "processes");
-  }
-  const std::optional<RankTraffic> moved = operation(*peers);
-  if (!moved) {
-    throw Error(ExitCode::kUsage, "NQD2102",
-                "a direct collective on private buffers reads the memory of other processes, which "
-                "this system forbids",
-                "give the collective shared buffers, use ring or tree, or allow process_vm_readv "
-                "(ptrace scope, seccomp)");
-  }
-  transport.count(*moved);
-}
-
-void run_all_reduce(Transport& transport, Scratch& scratch, std::span<const std::byte> in,
-                    std::span<std::byte> out, DType type, ReduceOp op, Algorithm algorithm) {
-  transport.begin(Collective::kAllReduce);
-  if (algorithm == Algorithm::kDirect) {
-    run_direct(transport, [&](PeerMemory& peers) {
-      return direct_all_reduce(peers, scratch, in, out, type, op);
-    });
-  } else if (algorithm == Algorithm::kLibrary) {
-    transport.library_all_reduce(in, out, type, op);
-  } else if (algorithm == Algorithm::kTree) {
-    tree_all_reduce(transport, scratch, in, out, type, op);
-  } else {
-    ring_all_reduce(transport, scratch, in, out, type, op);
-  }
-  transport.end();
 }
 
 }  // namespace
@@ -124,7 +81,11 @@ Algorithm PointToPointCommunicator::chosen(Collective collective, Algorithm algo
   const PeerMemory* const peers = transport_->peer_memory();
   const bool direct = algorithm == Algorithm::kAuto && peers != nullptr && peers->can_pull() &&
                       is_executable(collective, Algorithm::kDirect);
-  return direct ? Algorithm::kDirect : resolve(collective, algorithm);
+  if (direct) return Algorithm::kDirect;
+  const Algorithm resolved = resolve(collective, algorithm);
+  // Throws where the number of ranks does not suit it.
+  if (resolved != Algorithm::kDirect) steps(collective, resolved, static_cast<std::size_t>(size()));
+  return resolved;
 }
 
 void PointToPointCommunicator::check_peer(int peer) const {
@@ -135,35 +96,29 @@ void PointToPointCommunicator::check_peer(int peer) const {
               "ranks of a group count from 0");
 }
 
+void PointToPointCommunicator::run(const CollectiveCall& call, Algorithm algorithm) {
+  const Algorithm resolved = chosen(call.collective, algorithm);
+  run([=, this] { run_collective(*transport_, scratch_, call, resolved); });
+}
+
 void PointToPointCommunicator::all_reduce(std::span<const std::byte> in, std::span<std::byte> out,
                                           DType type, ReduceOp op, Algorithm algorithm) {
   check_reduction(in.size(), out.size(), type, op);
-  algorithm = chosen(Collective::kAllReduce, algorithm);
-  run([=, this] { run_all_reduce(*transport_, scratch_, in, out, type, op, algorithm); });
+  run({Collective::kAllReduce, in, out, type, op}, algorithm);
 }
 
 Work PointToPointCommunicator::all_reduce_async(std::span<std::byte> data, DType type, ReduceOp op,
                                                 Algorithm algorithm) {
   check_reduction(data.size(), data.size(), type, op);
-  algorithm = chosen(Collective::kAllReduce, algorithm);
-  return submit(
-      [=, this] { run_all_reduce(*transport_, scratch_, data, data, type, op, algorithm); });
+  const Algorithm resolved = chosen(Collective::kAllReduce, algorithm);
+  const CollectiveCall call{Collective::kAllReduce, data, data, type, op};
+  return submit([=, this] { run_collective(*transport_, scratch_, call, resolved); });
 }
 
 void PointToPointCommunicator::all_gather(std::span<const std::byte> in, std::span<std::byte> out,
                                           DType type, Algorithm algorithm) {
   check_shard(in.size(), out.size(), type, size(), rank());
-  const bool direct = chosen(Collective::kAllGather, algorithm) == Algorithm::kDirect;
-  run([=, this] {
-    transport_->begin(Collective::kAllGather);
-    if (direct) {
-      run_direct(*transport_,
-                 [&](PeerMemory& peers) { return direct_all_gather(peers, in, out, type); });
-    } else {
-      ring_all_gather(*transport_, in, out, type);
-    }
-    transport_->end();
-  });
+  run({Collective::kAllGather, in, out, type}, algorithm);
 }
 
 void PointToPointCommunicator::reduce_scatter(std::span<const std::byte> in,
@@ -171,44 +126,47 @@ void PointToPointCommunicator::reduce_scatter(std::span<const std::byte> in,
                                               Algorithm algorithm) {
   check_reduction(in.size(), in.size(), type, op);
   check_shard(out.size(), in.size(), type, size(), rank());
-  const bool direct = chosen(Collective::kReduceScatter, algorithm) == Algorithm::kDirect;
-  run([=, this] {
-    transport_->begin(Collective::kReduceScatter);
-    if (direct) {
-      run_direct(*transport_, [&](PeerMemory& peers) {
-        return direct_reduce_scatter(peers, scratch_, in, out, type, op);
-      });
-    } else {
-      ring_reduce_scatter(*transport_, scratch_, in, out, type, op);
-    }
-    transport_->end();
-  });
+  run({Collective::kReduceScatter, in, out, type, op}, algorithm);
+}
+
+void PointToPointCommunicator::reduce(std::span<const std::byte> in, std::span<std::byte> out,
+                                      DType type, ReduceOp op, int root, Algorithm algorithm) {
+  check_peer(root);
+  check_reduction(in.size(), rank() == root ? out.size() : in.size(), type, op);
+  run({Collective::kReduce, in, out, type, op, root}, algorithm);
+}
+
+void PointToPointCommunicator::gather(std::span<const std::byte> in, std::span<std::byte> out,
+                                      DType type, int root, Algorithm algorithm) {
+  check_peer(root);
+  if (rank() == root) check_shard(in.size(), out.size(), type, size(), rank());
+  run({Collective::kGather, in, out, type, ReduceOp::kSum, root}, algorithm);
+}
+
+void PointToPointCommunicator::scatter(std::span<const std::byte> in, std::span<std::byte> out,
+                                       DType type, int root, Algorithm algorithm) {
+  check_peer(root);
+  if (rank() == root) check_shard(out.size(), in.size(), type, size(), rank());
+  run({Collective::kScatter, in, out, type, ReduceOp::kSum, root}, algorithm);
+}
+
+void PointToPointCommunicator::all_to_all(std::span<const std::byte> in, std::span<std::byte> out,
+                                          DType type, Algorithm algorithm) {
+  const auto n = static_cast<std::size_t>(size());
+  check_shard(out.size() / n, in.size(), type, size(), rank());
+  check_shard((out.size() + n - 1) / n, in.size(), type, size(), rank());
+  run({Collective::kAllToAll, in, out, type}, algorithm);
 }
 
 void PointToPointCommunicator::broadcast(std::span<std::byte> data, int root, Algorithm algorithm) {
   check_peer(root);
-  const bool direct = chosen(Collective::kBroadcast, algorithm) == Algorithm::kDirect;
-  run([=, this] {
-    transport_->begin(Collective::kBroadcast);
-    if (direct) {
-      run_direct(*transport_,
-                 [&](PeerMemory& peers) { return direct_broadcast(peers, data, root); });
-    } else {
-      tree_broadcast(*transport_, data, root);
-    }
-    transport_->end();
-  });
+  run({Collective::kBroadcast, {}, data, DType::kUInt8, ReduceOp::kSum, root}, algorithm);
 }
 
 void PointToPointCommunicator::barrier() {
-  run([this] {
-    transport_->begin(Collective::kBarrier);
-    if (PeerMemory* const peers = transport_->peer_memory()) {
-      peers->sync();
-    } else {
-      dissemination_barrier(*transport_);
-    }
-    transport_->end();
+  const bool direct = transport_->peer_memory() != nullptr;
+  run([=, this] {
+    run_collective(*transport_, scratch_, {}, direct ? Algorithm::kDirect : Algorithm::kAuto);
   });
 }
 

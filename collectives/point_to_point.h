@@ -7,6 +7,7 @@
 #include <string>
 
 #include "collectives/communicator.h"
+#include "collectives/dispatch.h"
 #include "collectives/scratch.h"
 #include "collectives/transport.h"
 #include "collectives/worker.h"
@@ -30,6 +31,14 @@ class PointToPointCommunicator final : public Communicator {
                   Algorithm algorithm) override;
   void reduce_scatter(std::span<const std::byte> in, std::span<std::byte> out, DType type,
                       ReduceOp op, Algorithm algorithm) override;
+  void reduce(std::span<const std::byte> in, std::span<std::byte> out, DType type, ReduceOp op,
+              int root, Algorithm algorithm) override;
+  void gather(std::span<const std::byte> in, std::span<std::byte> out, DType type, int root,
+              Algorithm algorithm) override;
+  void scatter(std::span<const std::byte> in, std::span<std::byte> out, DType type, int root,
+               Algorithm algorithm) override;
+  void all_to_all(std::span<const std::byte> in, std::span<std::byte> out, DType type,
+                  Algorithm algorithm) override;
   void broadcast(std::span<std::byte> data, int root, Algorithm algorithm) override;
   void barrier() override;
   Algorithm chosen(Collective collective, Algorithm algorithm) const override;
@@ -45,6 +54,7 @@ class PointToPointCommunicator final : public Communicator {
   void set_deadline(std::chrono::milliseconds deadline) override;
 
  private:
+  void run(const CollectiveCall& call, Algorithm algorithm);
   // Runs `operation` on the caller, or behind the asynchronous operations that are pending.
   void run(std::function<void()> operation);
   Work submit(std::function<void()> operation);

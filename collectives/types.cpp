@@ -6,7 +6,7 @@
 namespace nqd::collectives {
 namespace {
 
-constexpr std::array<std::pair<Collective, std::string_view>, 8> kCollectives = {
+constexpr std::array<std::pair<Collective, std::string_view>, 10> kCollectives = {
     {{Collective::kAllReduce, "all_reduce"},
      {Collective::kAllGather, "all_gather"},
      {Collective::kReduceScatter, "reduce_scatter"},
@@ -14,13 +14,15 @@ constexpr std::array<std::pair<Collective, std::string_view>, 8> kCollectives = 
      {Collective::kBarrier, "barrier"},
      {Collective::kSendRecv, "send_recv"},
      {Collective::kReduce, "reduce"},
-     {Collective::kAllToAll, "all_to_all"}}};
+     {Collective::kAllToAll, "all_to_all"},
+     {Collective::kGather, "gather"},
+     {Collective::kScatter, "scatter"}}};
 constexpr std::array<std::pair<ReduceOp, std::string_view>, 5> kOps = {{{ReduceOp::kSum, "sum"},
                                                                         {ReduceOp::kAvg, "avg"},
                                                                         {ReduceOp::kMin, "min"},
                                                                         {ReduceOp::kMax, "max"},
                                                                         {ReduceOp::kProd, "prod"}}};
-constexpr std::array<std::pair<Algorithm, std::string_view>, 12> kAlgorithms = {
+constexpr std::array<std::pair<Algorithm, std::string_view>, 13> kAlgorithms = {
     {{Algorithm::kAuto, "auto"},
      {Algorithm::kRing, "ring"},
      {Algorithm::kTree, "tree"},
@@ -32,7 +34,8 @@ constexpr std::array<std::pair<Algorithm, std::string_view>, 12> kAlgorithms = {
      {Algorithm::kNvls, "nvls"},
      {Algorithm::kPairwise, "pairwise"},
      {Algorithm::kBruck, "bruck"},
-     {Algorithm::kDirect, "direct"}}};
+     {Algorithm::kDirect, "direct"},
+     {Algorithm::kLinear, "linear"}}};
 
 template <typename Table, typename Value>
 std::string_view name_in(const Table& table, Value value) {

@@ -17,6 +17,8 @@ enum class Collective : std::uint8_t {
   kSendRecv,
   kReduce,
   kAllToAll,
+  kGather,
+  kScatter,
 };
 
 enum class ReduceOp : std::uint8_t { kSum, kAvg, kMin, kMax, kProd };
@@ -37,6 +39,7 @@ enum class Algorithm : std::uint8_t {
   kPairwise,
   kBruck,
   kDirect,  // ranks of one host read and write each other's buffers in place
+  kLinear,  // the root exchanges with every other rank
 };
 
 std::string_view name(Collective collective);  // "all_reduce", …

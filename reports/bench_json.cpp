@@ -98,7 +98,8 @@ void write_definitions(JsonWriter& json) {
   json.field("samples_s", "seconds of one call, each the maximum over ranks");
   json.field("algbw_gbps", "effective_bytes / p50_s / 1e9");
   json.field("busbw_gbps",
-             "algbw_gbps x 2(n-1)/n for all_reduce, (n-1)/n for all_gather and reduce_scatter, "
+             "algbw_gbps x 2(n-1)/n for all_reduce, (n-1)/n for all_gather, reduce_scatter, "
+             "all_to_all, gather and scatter, "
              "else 1; n = ranks");
   json.field("gflops", "2mnk / p50_s / 1e9");
   json.end();

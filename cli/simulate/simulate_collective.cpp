@@ -70,7 +70,9 @@ void add_simulate_collective(CLI::App& simulate, Context& context) {
                    "all_reduce, all_gather, reduce_scatter or broadcast")
       ->required()
       ->type_name("COLLECTIVE");
-  command->add_option("--algorithm", options->algorithm, "all_reduce: ring (default) or tree")
+  command
+      ->add_option("--algorithm", options->algorithm,
+                   "all_reduce: ring (default), tree, recursive_doubling or halving_doubling")
       ->capture_default_str();
   command->add_option("--ranks", options->ranks, "virtual ranks")
       ->check(CLI::Range(std::size_t{1}, collectives::kMostSimulatedRanks))

@@ -1,9 +1,9 @@
 #include "collectives/algorithms/direct.h"
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
+#include "collectives/algorithms/direct_parts.h"
 #include "collectives/reduce_tree.h"
 
 namespace nqd::collectives {
@@ -16,50 +16,7 @@ constexpr std::size_t kStreamBytes = std::size_t{4} << 20;
 // added, and a system call is cheap beside it.
 constexpr std::size_t kPullBytes = std::size_t{256} << 10;
 
-std::size_t size_of(const PeerMemory& peers) { return static_cast<std::size_t>(peers.size()); }
-std::size_t rank_of(const PeerMemory& peers) { return static_cast<std::size_t>(peers.rank()); }
-
-struct Bytes {
-  std::size_t begin = 0;
-  std::size_t count = 0;
-};
-Bytes in_bytes(const Chunk& chunk, DType type) {
-  return {chunk.begin * size_bytes(type), chunk.count * size_bytes(type)};
-}
-
-void copy(std::span<std::byte> to, std::span<const std::byte> from) {
-  if (to.data() != from.data() && !from.empty()) std::memcpy(to.data(), from.data(), from.size());
-}
-
 bool streams(std::size_t bytes) { return bytes >= kStreamBytes; }
-
-// Reduces bytes [begin, begin + count) of all inputs, which may be private, into `outs`, which this
-// rank can write.
-void reduce_part(PeerMemory& peers, Scratch& scratch, const Bytes& part,
-                 std::span<std::byte* const> outs, const DirectCall& call) {
-  const std::size_t n = size_of(peers);
-  std::vector<const std::byte*> sources(n);
-  bool pulls = false;
-  for (std::size_t r = 0; r < n; ++r) pulls |= peers.in(static_cast<int>(r)) == nullptr;
-  const std::size_t step = pulls ? kPullBytes : std::max<std::size_t>(part.count, 1);
-  const auto pulled = pulls ? scratch.take(n * std::min(kPullBytes, part.count)) : scratch.take(0);
-  std::vector<std::byte*> targets(outs.size());
-  for (std::size_t done = 0; done < part.count; done += step) {
-    const std::size_t bytes = std::min(step, part.count - done);
-    for (std::size_t r = 0; r < n; ++r) {
-      const std::byte* const open = peers.in(static_cast<int>(r));
-      sources[r] = open + part.begin + done;
-      if (open != nullptr) continue;
-      const auto block = pulled.subspan(r * std::min(kPullBytes, part.count), bytes);
-      peers.read_in(static_cast<int>(r), part.begin + done, block);
-      sources[r] = block.data();
-    }
-    for (std::size_t k = 0; k < outs.size(); ++k) targets[k] = outs[k] + done;
-    reduce_tree(targets, sources, bytes, call.type, call.op,
-                streams(static_cast<std::size_t>(call.bytes)));
-  }
-  stream_fence();
-}
 
 // Reduces the small vectors of all ranks, from byte `begin` on, into `out`.
 void reduce_small(const PeerMemory& peers, std::size_t begin, std::span<std::byte> out,
@@ -89,6 +46,32 @@ bool is_small(std::size_t bytes) { return bytes <= kDirectSmallBytes; }
 
 }  // namespace
 
+void reduce_part(PeerMemory& peers, Scratch& scratch, const Bytes& part,
+                 std::span<std::byte* const> outs, const DirectCall& call) {
+  const std::size_t n = size_of(peers);
+  std::vector<const std::byte*> sources(n);
+  bool pulls = false;
+  for (std::size_t r = 0; r < n; ++r) pulls |= peers.in(static_cast<int>(r)) == nullptr;
+  const std::size_t step = pulls ? kPullBytes : std::max<std::size_t>(part.count, 1);
+  const auto pulled = pulls ? scratch.take(n * std::min(kPullBytes, part.count)) : scratch.take(0);
+  std::vector<std::byte*> targets(outs.size());
+  for (std::size_t done = 0; done < part.count; done += step) {
+    const std::size_t bytes = std::min(step, part.count - done);
+    for (std::size_t r = 0; r < n; ++r) {
+      const std::byte* const open = peers.in(static_cast<int>(r));
+      sources[r] = open + part.begin + done;
+      if (open != nullptr) continue;
+      const auto block = pulled.subspan(r * std::min(kPullBytes, part.count), bytes);
+      peers.read_in(static_cast<int>(r), part.begin + done, block);
+      sources[r] = block.data();
+    }
+    for (std::size_t k = 0; k < outs.size(); ++k) targets[k] = outs[k] + done;
+    reduce_tree(targets, sources, bytes, call.type, call.op,
+                streams(static_cast<std::size_t>(call.bytes)));
+  }
+  stream_fence();
+}
+
 std::optional<RankTraffic> direct_all_reduce(PeerMemory& peers, Scratch& scratch,
                                              std::span<const std::byte> in,
                                              std::span<std::byte> out, DType type, ReduceOp op) {
@@ -104,7 +87,7 @@ std::optional<RankTraffic> direct_all_reduce(PeerMemory& peers, Scratch& scratch
     return RankTraffic{n - 1, (n - 1) * in.size()};
   }
   peers.open(call, in, out);
-  if (!peers.all_open() && !peers.can_pull()) return std::nullopt;
+  if (!reachable(peers)) return std::nullopt;
   const std::size_t element = size_bytes(type);
   const Bytes mine = in_bytes(line_chunk_of(in.size() / element, element, n, rank_of(peers)), type);
   const RankTraffic moved{2 * (n - 1), 2 * (n - 1) * mine.count};
@@ -142,7 +125,7 @@ std::optional<RankTraffic> direct_reduce_scatter(PeerMemory& peers, Scratch& scr
     return RankTraffic{n - 1, (n - 1) * in.size()};
   }
   peers.open(call, in, {});
-  if (!peers.all_open() && !peers.can_pull()) return std::nullopt;
+  if (!reachable(peers)) return std::nullopt;
   std::byte* const target = out.data();
   reduce_part(peers, scratch, mine, {&target, 1}, call);
   peers.sync();
@@ -170,7 +153,7 @@ std::optional<RankTraffic> direct_all_gather(PeerMemory& peers, std::span<const 
     return RankTraffic{};
   }
   peers.open(call, in, {});
-  if (!peers.all_open() && !peers.can_pull()) return std::nullopt;
+  if (!reachable(peers)) return std::nullopt;
   copy(out.subspan(mine.begin, mine.count), in);
   for (std::size_t k = 1; k < n; ++k) {
     const std::size_t peer = (rank_of(peers) + k) % n;
@@ -199,7 +182,7 @@ std::optional<RankTraffic> direct_broadcast(PeerMemory& peers, std::span<std::by
     return moved;
   }
   peers.open(call, is_root ? data : std::span<std::byte>{}, {});
-  if (!peers.all_open() && !peers.can_pull()) return std::nullopt;
+  if (!reachable(peers)) return std::nullopt;
   if (!is_root) peers.read_in(root, 0, data);
   peers.sync();
   return moved;

@@ -39,4 +39,24 @@ std::optional<RankTraffic> direct_all_gather(PeerMemory& peers, std::span<const 
 // All but the root read S from it.
 std::optional<RankTraffic> direct_broadcast(PeerMemory& peers, std::span<std::byte> data, int root);
 
+// `out` counts on the root alone. Rank i reduces part i of the inputs into the root's output, or,
+// where some buffer is private, into shared memory of its own that the root then reads:
+// (n−1)·part(i), and part(i) more for all but the root.
+std::optional<RankTraffic> direct_reduce(PeerMemory& peers, Scratch& scratch,
+                                         std::span<const std::byte> in, std::span<std::byte> out,
+                                         DType type, ReduceOp op, int root);
+
+// The root reads the others' parts: S − part(root). `out` counts on the root alone. Throws NQD4005
+// when a part has another length than chunk_of says.
+std::optional<RankTraffic> direct_gather(PeerMemory& peers, std::span<const std::byte> in,
+                                         std::span<std::byte> out, DType type, int root);
+
+// All but the root read their part of its input. `in` counts on the root alone. Throws as gather.
+std::optional<RankTraffic> direct_scatter(PeerMemory& peers, std::span<const std::byte> in,
+                                          std::span<std::byte> out, DType type, int root);
+
+// Rank i reads its part of every other input: (n−1)·part(i).
+std::optional<RankTraffic> direct_all_to_all(PeerMemory& peers, std::span<const std::byte> in,
+                                             std::span<std::byte> out, DType type);
+
 }  // namespace nqd::collectives

@@ -33,6 +33,34 @@ void tree_broadcast(Transport& transport, std::span<std::byte> data, int root) {
   transport.wait();
 }
 
+void tree_reduce(Transport& transport, Scratch& scratch, std::span<const std::byte> in,
+                 std::span<std::byte> out, DType type, ReduceOp op, int root) {
+  const int n = transport.size();
+  const int relative = (transport.rank() - root + n) % n;
+  const auto absolute = [&](int rank) { return (rank + root) % n; };
+  const bool is_root = relative == 0;
+  if (in.empty()) return;
+  const int distance = parent_distance(relative, n);
+  const bool has_children = distance > 1 && relative + 1 < n;
+  const auto both = has_children ? scratch.take(2 * in.size()) : scratch.take(0);
+  std::span<const std::byte> partial = in;
+  for (int child = 1; child < distance && relative + child < n; child <<= 1) {
+    const auto received = both.first(in.size());
+    transport.receive(received, absolute(relative + child));
+    transport.wait();
+    const auto sum = is_root ? out : both.subspan(in.size());
+    reduce(sum, received, partial, type, op);
+    partial = sum;
+  }
+  if (!is_root) {
+    transport.send(partial, absolute(relative - distance));
+    transport.wait();
+    return;
+  }
+  if (partial.data() != out.data()) std::memcpy(out.data(), partial.data(), partial.size());
+  if (op == ReduceOp::kAvg) divide_by(out, type, n);
+}
+
 void tree_all_reduce(Transport& transport, Scratch& scratch, std::span<const std::byte> in,
                      std::span<std::byte> out, DType type, ReduceOp op) {
   const int n = transport.size();

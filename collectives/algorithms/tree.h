@@ -24,4 +24,10 @@ void tree_all_reduce(Transport& transport, Scratch& scratch, std::span<const std
 // empty messages a rank.
 void dissemination_barrier(Transport& transport);
 
+// `out` counts on the root alone, where it may be `in`. Steps ⌈log2 n⌉; wire bytes S from every
+// rank but the root. Children are added in the order of their distance. Scratch: S for what
+// arrives, and S more on inner ranks that are not the root.
+void tree_reduce(Transport& transport, Scratch& scratch, std::span<const std::byte> in,
+                 std::span<std::byte> out, DType type, ReduceOp op, int root);
+
 }  // namespace nqd::collectives

@@ -1,6 +1,7 @@
 #include "collectives/bench/bench.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <utility>
 
@@ -144,24 +145,47 @@ void check_options(const Communicator& world, const BenchOptions& options) {
   }
 }
 
+bool has_library(const Communicator& world, const BenchOptions& options) {
+  return options.collective == Collective::kAllReduce && world.backend() != "local" &&
+         options.dtype != DType::kBFloat16 && options.dtype != DType::kFloat16;
+}
+
+// Every algorithm that can run here, the library's last.
+std::vector<Algorithm> every_algorithm(const Communicator& world, const BenchOptions& options) {
+  constexpr std::array kMessages = {Algorithm::kRing,
+                                    Algorithm::kTree,
+                                    Algorithm::kRecursiveDoubling,
+                                    Algorithm::kHalvingDoubling,
+                                    Algorithm::kPairwise,
+                                    Algorithm::kLinear};
+  std::vector<Algorithm> algorithms;
+  for (const Algorithm algorithm : kMessages) {
+    if (is_executable(options.collective, algorithm) &&
+        has_cost(options.collective, algorithm, static_cast<std::size_t>(world.size()))) {
+      algorithms.push_back(algorithm);
+    }
+  }
+  if (world.chosen(options.collective, Algorithm::kAuto) == Algorithm::kDirect) {
+    algorithms.push_back(Algorithm::kDirect);
+  }
+  if (has_library(world, options)) algorithms.push_back(Algorithm::kLibrary);
+  return algorithms;
+}
+
 // The algorithms that will run, named as what they are. Refuses before the first message: a rank
 // that failed in the middle of a sweep would look lost to the others.
 std::vector<Algorithm> resolve_all(const Communicator& world, const BenchOptions& options) {
+  if (options.all_algorithms) return every_algorithm(world, options);
   std::vector<Algorithm> algorithms;
   for (const Algorithm algorithm : options.algorithms) {
-    if (algorithm != Algorithm::kLibrary || options.collective != Collective::kAllReduce) {
-      algorithms.push_back(algorithm == Algorithm::kLibrary
-                               ? resolve(options.collective, algorithm)
-                               : world.chosen(options.collective, algorithm));
-      continue;
-    }
-    if (world.backend() == "local" || options.dtype == DType::kBFloat16) {
+    if (algorithm == Algorithm::kLibrary && !has_library(world, options)) {
       throw Error(ExitCode::kUsage, "NQD2102",
-                  "there is no library all_reduce of " + std::string(name(options.dtype)) +
-                      " on the " + std::string(world.backend()) + " backend",
-                  "use ring or tree, or run float32 under mpirun for MPI_Allreduce");
+                  "there is no library " + std::string(name(options.collective)) + " of " +
+                      std::string(name(options.dtype)) + " on the " + std::string(world.backend()) +
+                      " backend",
+                  "use another algorithm, or all_reduce of float32 under mpirun for MPI_Allreduce");
     }
-    algorithms.push_back(algorithm);
+    algorithms.push_back(world.chosen(options.collective, algorithm));
   }
   return algorithms;
 }

@@ -13,7 +13,9 @@ namespace nqd::collectives {
 
 struct BenchOptions {
   Collective collective = Collective::kAllReduce;
+  // Those that nqd or the library runs here when `all_algorithms`.
   std::vector<Algorithm> algorithms = {Algorithm::kRing};
+  bool all_algorithms = false;
   DType dtype = DType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
   std::uint64_t begin_bytes = 4096;

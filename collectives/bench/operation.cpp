@@ -31,7 +31,9 @@ Operation::Operation(Communicator& world, const BenchOptions& options, std::size
       in_place_(options.in_place || options.collective == Collective::kBroadcast),
       pattern_(options.dtype, options.op, static_cast<std::size_t>(world.size())),
       full_(max_bytes, options.registered) {
-  if (!in_place_) second_ = Block(max_bytes, options.registered);
+  // An all_to_all receives n parts of one rank, which may be longer than the mean.
+  const std::size_t rounding = static_cast<std::size_t>(world.size()) * size_bytes(type_);
+  if (!in_place_) second_ = Block(max_bytes + rounding, options.registered);
 }
 
 Operation::Part Operation::part(std::size_t rank) const {
@@ -41,13 +43,33 @@ Operation::Part Operation::part(std::size_t rank) const {
 }
 
 Operation::Part Operation::in_part() const {
-  if (collective_ != Collective::kAllGather) return {0, bytes_};
-  return part(static_cast<std::size_t>(world_.rank()));
+  const bool is_root = world_.rank() == kRoot;
+  switch (collective_) {
+    case Collective::kAllGather:
+    case Collective::kGather:
+      return part(static_cast<std::size_t>(world_.rank()));
+    case Collective::kScatter:
+      return {0, is_root ? bytes_ : 0};
+    default:
+      return {0, bytes_};
+  }
 }
 
 Operation::Part Operation::out_part() const {
-  if (collective_ != Collective::kReduceScatter) return {0, bytes_};
-  return part(static_cast<std::size_t>(world_.rank()));
+  const bool is_root = world_.rank() == kRoot;
+  const Part own = part(static_cast<std::size_t>(world_.rank()));
+  switch (collective_) {
+    case Collective::kReduceScatter:
+    case Collective::kScatter:
+      return own;
+    case Collective::kReduce:
+    case Collective::kGather:
+      return {0, is_root ? bytes_ : 0};
+    case Collective::kAllToAll:
+      return {0, static_cast<std::size_t>(world_.size()) * own.bytes};
+    default:
+      return {0, bytes_};
+  }
 }
 
 std::span<std::byte> Operation::in() {
@@ -76,33 +98,62 @@ void Operation::call(Algorithm algorithm) {
     case Collective::kReduceScatter:
       return world_.reduce_scatter(in(), out(), type_, op_, algorithm);
     case Collective::kBroadcast:
-      return world_.broadcast(out(), 0, algorithm);
+      return world_.broadcast(out(), kRoot, algorithm);
+    case Collective::kReduce:
+      return world_.reduce(in(), out(), type_, op_, kRoot, algorithm);
+    case Collective::kGather:
+      return world_.gather(in(), out(), type_, kRoot, algorithm);
+    case Collective::kScatter:
+      return world_.scatter(in(), out(), type_, kRoot, algorithm);
+    case Collective::kAllToAll:
+      return world_.all_to_all(in(), out(), type_, algorithm);
     case Collective::kBarrier:
       return world_.barrier();
     case Collective::kSendRecv:
-    case Collective::kReduce:
-    case Collective::kAllToAll:
       break;
   }
   throw Error(ExitCode::kUsage, "NQD2104", "bench does not sweep " + std::string(name(collective_)),
-              "use all_reduce, all_gather, reduce_scatter or broadcast");
+              "use all_reduce, all_gather, reduce_scatter, broadcast, reduce, gather, scatter or "
+              "all_to_all");
 }
 
 std::uint64_t Operation::count_wrong() const {
-  const std::span<const std::byte> result = (in_place_ ? full_ : second_).bytes();
   const std::size_t element = size_bytes(type_);
-  if (collective_ == Collective::kBroadcast) {
-    return pattern_.count_unlike_input(result.first(bytes_), 0, 0);
+  const Part mine = out_part();
+  const auto result =
+      (in_place_ ? full_ : second_).bytes().subspan(mine.first * element, mine.bytes);
+  switch (collective_) {
+    case Collective::kAllReduce:
+    case Collective::kReduceScatter:
+    case Collective::kReduce:
+      return pattern_.count_wrong(result, mine.first);
+    case Collective::kBroadcast:
+    case Collective::kScatter:
+      return pattern_.count_unlike_input(result, kRoot, mine.first);
+    case Collective::kAllToAll:
+      return count_wrong_rows(result);
+    default:
+      return count_wrong_parts(result);
   }
-  if (collective_ != Collective::kAllGather) {
-    const Part mine = out_part();
-    return pattern_.count_wrong(result.subspan(mine.first * element, mine.bytes), mine.first);
-  }
+}
+
+std::uint64_t Operation::count_wrong_parts(std::span<const std::byte> result) const {
   std::uint64_t wrong = 0;
+  if (result.empty()) return 0;
   for (std::size_t rank = 0; rank < static_cast<std::size_t>(world_.size()); ++rank) {
     const Part theirs = part(rank);
-    wrong += pattern_.count_unlike_input(result.subspan(theirs.first * element, theirs.bytes), rank,
-                                         theirs.first);
+    wrong += pattern_.count_unlike_input(
+        result.subspan(theirs.first * size_bytes(type_), theirs.bytes), rank, theirs.first);
+  }
+  return wrong;
+}
+
+std::uint64_t Operation::count_wrong_rows(std::span<const std::byte> result) const {
+  const Part own = part(static_cast<std::size_t>(world_.rank()));
+  std::uint64_t wrong = 0;
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(world_.size()); ++rank) {
+    wrong +=
+        pattern_.count_unlike_input(result.subspan(rank * own.bytes, own.bytes), rank, own.first);
   }
   return wrong;
 }

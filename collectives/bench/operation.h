@@ -44,7 +44,11 @@ class Operation {
     std::size_t first = 0;
     std::size_t bytes = 0;
   };
+  static constexpr int kRoot = 0;
   Part part(std::size_t rank) const;
+  // Of a gathered vector, and of what an all_to_all received.
+  std::uint64_t count_wrong_parts(std::span<const std::byte> result) const;
+  std::uint64_t count_wrong_rows(std::span<const std::byte> result) const;
   Part in_part() const;
   Part out_part() const;
   std::span<std::byte> in();

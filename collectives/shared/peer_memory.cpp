@@ -40,6 +40,9 @@ std::string describe(const DirectCall& call) {
       return text + ", " + std::string(name(call.op));
     case Collective::kReduce:
       return text + ", " + std::string(name(call.op)) + " to rank " + std::to_string(call.root);
+    case Collective::kGather:
+      return text + " to rank " + std::to_string(call.root);
+    case Collective::kScatter:
     case Collective::kBroadcast:
       return text + " from rank " + std::to_string(call.root);
     case Collective::kAllGather:
@@ -144,6 +147,13 @@ void PeerMemory::find_views() {
     // What is private is private to all, so that the answer is the same on every rank.
     all_open_ = all_open_ && is_open(theirs.in) && is_open(theirs.out);
   }
+}
+
+std::span<std::byte> PeerMemory::staging(std::size_t bytes) {
+  if (bytes > staging_.size()) {
+    staging_ = SharedBuffer(nullptr, MemoryTag::kCommunication, bytes);
+  }
+  return {staging_.data(), bytes};
 }
 
 bool PeerMemory::is_open(const BufferPlace& place) const {

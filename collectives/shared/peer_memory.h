@@ -80,6 +80,9 @@ class PeerMemory {
   void read_in(int rank, std::size_t offset, std::span<std::byte> to);
   void read_out(int rank, std::size_t offset, std::span<std::byte> to);
 
+  // Shared memory of this rank's own, to be shown as `in` or `out`; kept, and only grown.
+  std::span<std::byte> staging(std::size_t bytes);
+
   // Whether private memory of other ranks can be read (else a call needs all_open()). The same on
   // all ranks.
   bool can_pull() const { return can_pull_; }
@@ -112,6 +115,7 @@ class PeerMemory {
   const std::shared_ptr<Segment> control_;
   const Options options_;
   std::vector<View> views_;
+  SharedBuffer staging_;
   std::uint32_t phase_ = 0;  // this rank's
   std::uint32_t calls_ = 0;
   bool all_open_ = false;

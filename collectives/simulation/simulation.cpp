@@ -10,8 +10,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "collectives/algorithms/ring.h"
-#include "collectives/algorithms/tree.h"
+#include "collectives/dispatch.h"
 #include "collectives/scratch.h"
 #include "collectives/simulation/recorder.h"
 
@@ -20,13 +19,23 @@ namespace {
 
 constexpr std::array kSimulated = {Collective::kAllReduce, Collective::kAllGather,
                                    Collective::kReduceScatter, Collective::kBroadcast};
-constexpr std::array kRun = {Algorithm::kRing, Algorithm::kTree};
+constexpr std::array kAlgorithms = {Algorithm::kRing, Algorithm::kTree,
+                                    Algorithm::kRecursiveDoubling, Algorithm::kHalvingDoubling};
+
+// Algorithms that work in the vector itself, where the snapshots can see them.
+bool is_shown(Collective collective, Algorithm algorithm) {
+  const bool halves =
+      algorithm == Algorithm::kRecursiveDoubling || algorithm == Algorithm::kHalvingDoubling;
+  return std::find(kSimulated.begin(), kSimulated.end(), collective) != kSimulated.end() &&
+         std::find(kAlgorithms.begin(), kAlgorithms.end(), algorithm) != kAlgorithms.end() &&
+         is_executable(collective, algorithm) && (!halves || collective == Collective::kAllReduce);
+}
 
 std::string what_can_be_simulated() {
   std::string text;
   for (const Collective collective : kSimulated) {
-    for (const Algorithm algorithm : kRun) {
-      if (!is_executable(collective, algorithm)) continue;
+    for (const Algorithm algorithm : kAlgorithms) {
+      if (!is_shown(collective, algorithm)) continue;
       text += (text.empty() ? "" : ", ") + std::string(name(collective)) + " " +
               std::string(name(algorithm));
     }
@@ -35,9 +44,8 @@ std::string what_can_be_simulated() {
 }
 
 Algorithm runnable(Collective collective, Algorithm algorithm) {
-  const bool shown =
-      std::find(kSimulated.begin(), kSimulated.end(), collective) != kSimulated.end();
-  if (shown && is_executable(collective, algorithm)) return resolve(collective, algorithm);
+  const Algorithm known = known_algorithm(collective, algorithm).value_or(algorithm);
+  if (is_shown(collective, known)) return known;
   throw Error(ExitCode::kUsage, "NQD2105",
               (algorithm == Algorithm::kAuto ? "" : std::string(name(algorithm)) + " ") +
                   std::string(name(collective)) + " is not run by nqd, so it cannot be simulated",
@@ -68,25 +76,12 @@ void call(Transport& transport, const SimulationOptions& options, std::span<std:
   const Chunk own =
       chunk_of(options.elements, options.ranks, static_cast<std::size_t>(transport.rank()));
   const auto chunk = vector.subspan(own.begin * size_bytes(type), own.count * size_bytes(type));
-  transport.begin(options.collective);
-  switch (options.collective) {
-    case Collective::kAllGather:
-      ring_all_gather(transport, chunk, vector, type);
-      break;
-    case Collective::kReduceScatter:
-      ring_reduce_scatter(transport, scratch, vector, chunk, type, op);
-      break;
-    case Collective::kBroadcast:
-      tree_broadcast(transport, vector, 0);
-      break;
-    default:
-      if (options.algorithm == Algorithm::kTree) {
-        tree_all_reduce(transport, scratch, vector, vector, type, op);
-      } else {
-        ring_all_reduce(transport, scratch, vector, vector, type, op);
-      }
-  }
-  transport.end();
+  const bool gathers = options.collective == Collective::kAllGather;
+  const bool scatters = options.collective == Collective::kReduceScatter;
+  run_collective(
+      transport, scratch,
+      {options.collective, gathers ? chunk : vector, scatters ? chunk : vector, type, op},
+      options.algorithm);
 }
 
 bool has_input(const SimulationOptions& options, std::size_t rank, std::size_t element) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <numeric>
 #include <set>
@@ -36,6 +37,8 @@ class Cases {
   void equal_bits();
   void library();
   void direct();
+  void rooted_and_all_to_all();
+  void canonical_bits();
   CaseReport report() { return std::move(report_); }
 
  private:
@@ -60,6 +63,11 @@ class Cases {
   void one_all_gather(DType type, std::size_t count, Algorithm algorithm, Memory memory);
   void one_reduce_scatter(DType type, ReduceOp op, std::size_t count, Algorithm algorithm,
                           Memory memory);
+  void one_reduce(DType type, ReduceOp op, std::size_t count, int root, Algorithm algorithm,
+                  Memory memory);
+  void one_gather_and_scatter(DType type, std::size_t count, int root, Algorithm algorithm,
+                              Memory memory);
+  void one_all_to_all(DType type, std::size_t count, Algorithm algorithm, Memory memory);
   void one_broadcast(std::size_t count, int root, Algorithm algorithm, Memory memory);
 
   Communicator& world_;
@@ -119,7 +127,9 @@ void Cases::all_reduce() {
     for (const ReduceOp op : kOps) {
       if (op == ReduceOp::kAvg && is_integer(type)) continue;
       for (const std::size_t count : counts()) {
-        for (const Algorithm algorithm : {Algorithm::kRing, Algorithm::kTree}) {
+        for (const Algorithm algorithm :
+             {Algorithm::kRing, Algorithm::kTree, Algorithm::kRecursiveDoubling,
+              Algorithm::kHalvingDoubling}) {
           one_all_reduce(type, op, count, algorithm, false);
           one_all_reduce(type, op, count, algorithm, true);
         }
@@ -146,6 +156,9 @@ void Cases::all_gather() {
   for (const DType type : {DType::kFloat32, DType::kBFloat16, DType::kInt32, DType::kUInt8}) {
     for (const std::size_t count : counts()) {
       one_all_gather(type, count, Algorithm::kRing, Memory::kPrivate);
+      if (std::has_single_bit(n_)) {
+        one_all_gather(type, count, Algorithm::kHalvingDoubling, Memory::kPrivate);
+      }
     }
   }
 }
@@ -169,6 +182,10 @@ void Cases::reduce_scatter() {
       if (op == ReduceOp::kAvg && is_integer(type)) continue;
       for (const std::size_t count : counts()) {
         one_reduce_scatter(type, op, count, Algorithm::kRing, Memory::kPrivate);
+        one_reduce_scatter(type, op, count, Algorithm::kPairwise, Memory::kPrivate);
+        if (std::has_single_bit(n_)) {
+          one_reduce_scatter(type, op, count, Algorithm::kHalvingDoubling, Memory::kPrivate);
+        }
       }
     }
   }
@@ -195,6 +212,111 @@ void Cases::broadcast() {
       one_broadcast(count, root, Algorithm::kTree, Memory::kPrivate);
     }
   }
+}
+
+void Cases::one_reduce(DType type, ReduceOp op, std::size_t count, int root, Algorithm algorithm,
+                       Memory memory) {
+  Values in(type, count, memory);
+  Values out(type, count, memory);
+  fill_input(in, op, rank());
+  const bool is_root = world_.rank() == root;
+  world_.reduce(in.bytes(), is_root ? out.bytes() : std::span<std::byte>{}, type, op, root,
+                algorithm);
+  const std::string what = std::string(name(algorithm)) + " " + label("reduce", type, op, count) +
+                           " to " + std::to_string(root);
+  if (is_root) check_values(out, op, 0, what);
+  // cost.h describes root 0.
+  if (root == 0) check_traffic(world_, Collective::kReduce, algorithm, count, type, 1, what);
+  world_.reset_traffic();
+}
+
+void Cases::one_gather_and_scatter(DType type, std::size_t count, int root, Algorithm algorithm,
+                                   Memory memory) {
+  const Chunk mine = chunk_of(count, n_, rank());
+  const bool is_root = world_.rank() == root;
+  Values part(type, mine.count, memory);
+  for (std::size_t i = 0; i < mine.count; ++i) part.set(i, double((mine.begin + i) % 251));
+  Values full(type, is_root ? count : 0, memory);
+  world_.gather(part.bytes(), full.bytes(), type, root, algorithm);
+  const std::string what = std::string(name(algorithm)) + " " +
+                           label("gather", type, ReduceOp::kSum, count) + " to " +
+                           std::to_string(root);
+  bool right = true;
+  for (std::size_t i = 0; i < full.count(); ++i) right = right && full.get(i) == double(i % 251);
+  check(right, what);
+  if (root == 0) check_traffic(world_, Collective::kGather, algorithm, count, type, 1, what);
+  Values back(type, mine.count, memory);
+  world_.reset_traffic();
+  world_.scatter(full.bytes(), back.bytes(), type, root, algorithm);
+  check(back == part, "scatter after " + what);
+  if (root == 0) check_traffic(world_, Collective::kScatter, algorithm, count, type, 1, what);
+  world_.reset_traffic();
+}
+
+void Cases::one_all_to_all(DType type, std::size_t count, Algorithm algorithm, Memory memory) {
+  const Chunk mine = chunk_of(count, n_, rank());
+  Values in(type, count, memory);
+  Values out(type, n_ * mine.count, memory);
+  for (std::size_t i = 0; i < count; ++i) in.set(i, double((i + 31 * rank()) % 251));
+  world_.all_to_all(in.bytes(), out.bytes(), type, algorithm);
+  bool right = true;
+  for (std::size_t from = 0; from < n_; ++from) {
+    for (std::size_t i = 0; i < mine.count; ++i) {
+      right = right && out.get(from * mine.count + i) == double((mine.begin + i + 31 * from) % 251);
+    }
+  }
+  const std::string what =
+      std::string(name(algorithm)) + " " + label("all_to_all", type, ReduceOp::kSum, count);
+  check(right, what);
+  check_traffic(world_, Collective::kAllToAll, algorithm, count, type, 1, what);
+}
+
+void Cases::rooted_and_all_to_all() {
+  const auto all = [&](DType type, std::size_t count, Memory memory, bool direct) {
+    const auto of = [&](Algorithm other) { return direct ? Algorithm::kDirect : other; };
+    for (const int root : {0, world_.size() - 1}) {
+      one_reduce(type, ReduceOp::kSum, count, root, of(Algorithm::kTree), memory);
+      if (!is_integer(type)) {
+        one_reduce(type, ReduceOp::kAvg, count, root, of(Algorithm::kTree), memory);
+      }
+      one_gather_and_scatter(type, count, root, of(Algorithm::kLinear), memory);
+    }
+    one_all_to_all(type, count, of(Algorithm::kPairwise), memory);
+  };
+  for (const DType type : {DType::kFloat32, DType::kFloat16, DType::kUInt8}) {
+    for (const std::size_t count : counts()) {
+      all(type, count, Memory::kPrivate, false);
+      all(type, count, Memory::kPrivate, true);
+      all(type, count, Memory::kShared, true);
+    }
+  }
+  all(DType::kFloat32, 100'003, Memory::kPrivate, false);
+  all(DType::kFloat32, 100'003, Memory::kPrivate, true);
+  all(DType::kFloat32, 100'003, Memory::kShared, true);
+}
+
+// Sums that round, in the canonical order, have the same bits whatever computes them.
+void Cases::canonical_bits() {
+  constexpr std::size_t kCount = 3001;
+  for (const DType type : {DType::kFloat32, DType::kFloat64}) {
+    Values in(type, kCount);
+    for (std::size_t i = 0; i < kCount; ++i) in.set(i, 1.0 / double(3 + i + 5 * rank()));
+    Values sum(type, kCount);
+    world_.all_reduce(in.bytes(), sum.bytes(), type, ReduceOp::kSum, Algorithm::kDirect);
+    const Chunk mine = chunk_of(kCount, n_, rank());
+    Values part(type, mine.count);
+    world_.reduce_scatter(in.bytes(), part.bytes(), type, ReduceOp::kSum, Algorithm::kPairwise);
+    check(std::ranges::equal(part.bytes(), sum.bytes().subspan(mine.begin * size_bytes(type),
+                                                               mine.count * size_bytes(type))),
+          "pairwise reduce_scatter differs from direct in bits");
+    if (!std::has_single_bit(n_)) continue;
+    for (const Algorithm algorithm : {Algorithm::kRecursiveDoubling, Algorithm::kHalvingDoubling}) {
+      Values other(type, kCount);
+      world_.all_reduce(in.bytes(), other.bytes(), type, ReduceOp::kSum, algorithm);
+      check(other == sum, std::string(name(algorithm)) + " differs from direct in bits");
+    }
+  }
+  world_.reset_traffic();
 }
 
 // Small vectors pass through slots, longer ones are touched in place, or pulled where they are
@@ -325,7 +447,9 @@ void Cases::split() {
 
 void Cases::equal_bits() {
   // Sums that round: every rank must hold the same bits, whatever the algorithm.
-  for (const Algorithm algorithm : {Algorithm::kRing, Algorithm::kTree, Algorithm::kDirect}) {
+  for (const Algorithm algorithm :
+       {Algorithm::kRing, Algorithm::kTree, Algorithm::kRecursiveDoubling,
+        Algorithm::kHalvingDoubling, Algorithm::kDirect}) {
     for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
       Values data(type, 777);
       for (std::size_t i = 0; i < 777; ++i) data.set(i, 1.0 / double(3 + i + 5 * rank()));
@@ -376,6 +500,8 @@ CaseReport run_collectives_cases(Communicator& world) {
   cases.equal_bits();
   cases.library();
   cases.direct();
+  cases.rooted_and_all_to_all();
+  cases.canonical_bits();
   return cases.report();
 }
 

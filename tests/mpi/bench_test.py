@@ -48,7 +48,7 @@ class BenchTest(unittest.TestCase):
         codes, out, errors = self.mpirun(3, "all_reduce", *SMALL, "--algorithm", "all", "--json")
         self.assertEqual(codes, [0, 0, 0], errors)
         document = json.loads(out)
-        self.check_rows(document, ("ring", "tree", "library"), 3)
+        self.check_rows(document, ("ring", "tree", "recursive_doubling", "halving_doubling", "direct", "library"), 3)
         self.assertEqual(document["backend"], "mpi")
         self.assertEqual(document["world_size_actual"], 3)
         self.assertEqual({rank["launcher"] for rank in document["ranks"]}, {"openmpi"})

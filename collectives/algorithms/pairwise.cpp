@@ -1,0 +1,58 @@
+#include "collectives/algorithms/pairwise.h"
+
+#include <cstring>
+#include <vector>
+
+#include "collectives/reduce_tree.h"
+
+namespace nqd::collectives {
+namespace {
+
+// Part r of `in` goes to rank r; what rank r sends arrives in its row of `out`, rows of `row`
+// bytes.
+void exchange_all(Transport& transport, std::span<const std::byte> in, std::span<std::byte> out,
+                  DType type, std::size_t row) {
+  const auto n = static_cast<std::size_t>(transport.size());
+  const auto rank = static_cast<std::size_t>(transport.rank());
+  const std::size_t element = size_bytes(type);
+  const auto part = [&](std::size_t of) {
+    const Chunk chunk = chunk_of(in.size() / element, n, of);
+    return in.subspan(chunk.begin * element, chunk.count * element);
+  };
+  if (row > 0) std::memcpy(out.data() + rank * row, part(rank).data(), row);
+  for (std::size_t s = 1; s < n; ++s) {
+    const std::size_t right = (rank + s) % n;
+    const std::size_t left = (rank + n - s) % n;
+    if (row > 0) transport.receive(out.subspan(left * row, row), static_cast<int>(left));
+    if (!part(right).empty()) transport.send(part(right), static_cast<int>(right));
+    transport.wait();
+  }
+}
+
+std::size_t own_bytes(const Transport& transport, std::size_t vector_bytes, DType type) {
+  return chunk_of(vector_bytes / size_bytes(type), static_cast<std::size_t>(transport.size()),
+                  static_cast<std::size_t>(transport.rank()))
+             .count *
+         size_bytes(type);
+}
+
+}  // namespace
+
+void pairwise_all_to_all(Transport& transport, std::span<const std::byte> in,
+                         std::span<std::byte> out, DType type) {
+  exchange_all(transport, in, out, type, own_bytes(transport, in.size(), type));
+}
+
+void pairwise_reduce_scatter(Transport& transport, Scratch& scratch, std::span<const std::byte> in,
+                             std::span<std::byte> out, DType type, ReduceOp op) {
+  const auto n = static_cast<std::size_t>(transport.size());
+  const std::size_t row = own_bytes(transport, in.size(), type);
+  const std::span<std::byte> rows = scratch.take(n * row);
+  exchange_all(transport, in, rows, type, row);
+  std::vector<const std::byte*> sources;
+  for (std::size_t r = 0; r < n; ++r) sources.push_back(rows.data() + r * row);
+  std::byte* const target = out.data();
+  reduce_tree({&target, 1}, sources, row, type, op, false);
+}
+
+}  // namespace nqd::collectives

@@ -1,0 +1,130 @@
+#include "collectives/dispatch.h"
+
+#include <optional>
+#include <string>
+
+#include "collectives/algorithms/direct.h"
+#include "collectives/algorithms/doubling.h"
+#include "collectives/algorithms/linear.h"
+#include "collectives/algorithms/pairwise.h"
+#include "collectives/algorithms/ring.h"
+#include "collectives/algorithms/tree.h"
+
+namespace nqd::collectives {
+namespace {
+
+std::optional<RankTraffic> direct(PeerMemory& peers, Scratch& scratch, const CollectiveCall& c) {
+  switch (c.collective) {
+    case Collective::kAllReduce:
+      return direct_all_reduce(peers, scratch, c.in, c.out, c.type, c.op);
+    case Collective::kAllGather:
+      return direct_all_gather(peers, c.in, c.out, c.type);
+    case Collective::kReduceScatter:
+      return direct_reduce_scatter(peers, scratch, c.in, c.out, c.type, c.op);
+    case Collective::kBroadcast:
+      return direct_broadcast(peers, c.out, c.root);
+    case Collective::kReduce:
+      return direct_reduce(peers, scratch, c.in, c.out, c.type, c.op, c.root);
+    case Collective::kAllToAll:
+      return direct_all_to_all(peers, c.in, c.out, c.type);
+    case Collective::kGather:
+      return direct_gather(peers, c.in, c.out, c.type, c.root);
+    case Collective::kScatter:
+      return direct_scatter(peers, c.in, c.out, c.type, c.root);
+    case Collective::kBarrier:
+    case Collective::kSendRecv:
+      break;
+  }
+  peers.sync();
+  return RankTraffic{};
+}
+
+void run_direct(Transport& transport, Scratch& scratch, const CollectiveCall& call) {
+  PeerMemory* const peers = transport.peer_memory();
+  if (peers == nullptr) {
+    throw Error(ExitCode::kUsage, "NQD2102",
+                "the ranks of group " + transport.group() +
+                    " do not share memory, so direct collectives cannot run",
+                "use another algorithm; ranks of one host share memory when they see each other's "
+                "processes");
+  }
+  const std::optional<RankTraffic> moved = direct(*peers, scratch, call);
+  if (!moved) {
+    throw Error(ExitCode::kUsage, "NQD2102",
+                "a direct collective on private buffers reads the memory of other processes, which "
+                "this system forbids",
+                "give the collective shared buffers, use another algorithm, or allow "
+                "process_vm_readv (ptrace scope, seccomp)");
+  }
+  transport.count(*moved);
+}
+
+void all_reduce(Transport& transport, Scratch& scratch, const CollectiveCall& c,
+                Algorithm algorithm) {
+  switch (algorithm) {
+    case Algorithm::kTree:
+      return tree_all_reduce(transport, scratch, c.in, c.out, c.type, c.op);
+    case Algorithm::kRecursiveDoubling:
+      return recursive_doubling_all_reduce(transport, scratch, c.in, c.out, c.type, c.op);
+    case Algorithm::kHalvingDoubling:
+      return halving_doubling_all_reduce(transport, scratch, c.in, c.out, c.type, c.op);
+    case Algorithm::kLibrary:
+      return transport.library_all_reduce(c.in, c.out, c.type, c.op);
+    default:
+      return ring_all_reduce(transport, scratch, c.in, c.out, c.type, c.op);
+  }
+}
+
+void reduce_scatter(Transport& transport, Scratch& scratch, const CollectiveCall& c,
+                    Algorithm algorithm) {
+  switch (algorithm) {
+    case Algorithm::kPairwise:
+      return pairwise_reduce_scatter(transport, scratch, c.in, c.out, c.type, c.op);
+    case Algorithm::kHalvingDoubling:
+      return halving_reduce_scatter(transport, scratch, c.in, c.out, c.type, c.op);
+    default:
+      return ring_reduce_scatter(transport, scratch, c.in, c.out, c.type, c.op);
+  }
+}
+
+void by_messages(Transport& transport, Scratch& scratch, const CollectiveCall& c,
+                 Algorithm algorithm) {
+  switch (c.collective) {
+    case Collective::kAllReduce:
+      return all_reduce(transport, scratch, c, algorithm);
+    case Collective::kReduceScatter:
+      return reduce_scatter(transport, scratch, c, algorithm);
+    case Collective::kAllGather:
+      return algorithm == Algorithm::kHalvingDoubling
+                 ? doubling_all_gather(transport, c.in, c.out, c.type)
+                 : ring_all_gather(transport, c.in, c.out, c.type);
+    case Collective::kBroadcast:
+      return tree_broadcast(transport, c.out, c.root);
+    case Collective::kReduce:
+      return tree_reduce(transport, scratch, c.in, c.out, c.type, c.op, c.root);
+    case Collective::kAllToAll:
+      return pairwise_all_to_all(transport, c.in, c.out, c.type);
+    case Collective::kGather:
+      return linear_gather(transport, c.in, c.out, c.type, c.root);
+    case Collective::kScatter:
+      return linear_scatter(transport, c.in, c.out, c.type, c.root);
+    case Collective::kBarrier:
+    case Collective::kSendRecv:
+      return dissemination_barrier(transport);
+  }
+}
+
+}  // namespace
+
+void run_collective(Transport& transport, Scratch& scratch, const CollectiveCall& call,
+                    Algorithm algorithm) {
+  transport.begin(call.collective);
+  if (algorithm == Algorithm::kDirect) {
+    run_direct(transport, scratch, call);
+  } else {
+    by_messages(transport, scratch, call, algorithm);
+  }
+  transport.end();
+}
+
+}  // namespace nqd::collectives

@@ -1,0 +1,27 @@
+// Which function runs which algorithm of which collective, over any transport.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "collectives/scratch.h"
+#include "collectives/transport.h"
+
+namespace nqd::collectives {
+
+struct CollectiveCall {
+  Collective collective = Collective::kBarrier;
+  std::span<const std::byte> in;
+  std::span<std::byte> out;
+  DType type = DType::kUInt8;
+  ReduceOp op = ReduceOp::kSum;
+  int root = 0;
+};
+
+// Collective. Opens the call on the transport, runs `algorithm` (which is not kAuto, but for
+// barrier) and closes it. The spans are those of the Communicator's function of that name;
+// broadcast works in `out`. Throws NQD2102 where the algorithm cannot run here.
+void run_collective(Transport& transport, Scratch& scratch, const CollectiveCall& call,
+                    Algorithm algorithm);
+
+}  // namespace nqd::collectives

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/host.h"
 #include "base/units.h"
+#include "cli/bench_compare.h"
 #include "cli/bench_gemm.h"
 #include "cli/command.h"
 #include "collectives/bench/bench.h"
@@ -47,6 +48,8 @@ struct Options {
   double deadline_s = 60;
   bool json = false;
   std::string output;
+  std::string compare;
+  double tolerance = 0.1;
 };
 
 struct Subcommand {
@@ -177,22 +180,29 @@ int run_rank(Communicator& world, const Options& options, const collectives::Ben
              const Context& context, const std::string& launcher) {
   const bool speaker = world.rank() == 0;
   std::optional<AtomicFile> output;
+  std::vector<BenchRow> old_rows;
   engine::attempt_together(world, [&] {
     // Input, output, and at most as much scratch.
     engine::check_host_memory(3 * static_cast<double>(bench.end_bytes), read_host_info(),
                               collectives::ranks_on_this_host(world),
                               "end the sweep at a smaller size with --end");
+    if (speaker && !options.compare.empty()) old_rows = read_old_rows(options.compare);
     if (speaker && !options.output.empty()) output.emplace(options.output);
   });
   reports::Envelope envelope = reports::begin_envelope("bench", context.argv);
   const bool table_wanted = speaker && !options.json;
   Table table;
   bool started = false;
-  const BenchResult result = run_bench(world, bench, [&](const BenchRow& row) {
+  BenchResult result = run_bench(world, bench, [&](const BenchRow& row) {
     if (!table_wanted) return;
     if (!std::exchange(started, true)) table.header(world, bench);
     table.row(row, size_bytes(bench.dtype));
   });
+  collectives::Comparison comparison;
+  if (speaker && !options.compare.empty()) {
+    comparison = compare_rows(old_rows, result.rows, options.tolerance);
+    judge_changes(comparison, options.compare, options.tolerance, result.verdicts);
+  }
   envelope.world_size_asked = options.ranks.value_or(world.size());
   envelope.world_size_actual = world.size();
   envelope.backend = world.backend();
@@ -207,11 +217,16 @@ int run_rank(Communicator& world, const Options& options, const collectives::Ben
     }
     if (options.json) std::cout << document;
   });
-  if (table_wanted) table.footer(result);
-  const bool failed =
+  if (table_wanted) {
+    print_changes(comparison);
+    table.footer(result);
+  }
+  // Rank 0 alone knows the old rows.
+  auto failed = static_cast<std::byte>(
       std::any_of(result.verdicts.begin(), result.verdicts.end(),
-                  [](const collectives::Verdict& verdict) { return verdict.severity == "error"; });
-  return static_cast<int>(failed ? ExitCode::kNo : ExitCode::kOk);
+                  [](const collectives::Verdict& verdict) { return verdict.severity == "error"; }));
+  world.broadcast(std::span(&failed, 1), 0);
+  return static_cast<int>(failed != std::byte{0} ? ExitCode::kNo : ExitCode::kOk);
 }
 
 int run(const Options& options, const Context& context) {
@@ -268,6 +283,11 @@ void add_run_flags(CLI::App& command, Options& options) {
       ->capture_default_str();
   command.add_flag("--json", options.json, "print the evidence document on stdout, no table");
   command.add_option("--output", options.output, "write the evidence document to this file");
+  command.add_option("--compare", options.compare,
+                     "an earlier bench document: exit 1 when a row is slower beyond --tolerance");
+  command.add_option("--tolerance", options.tolerance, "share by which a median may be slower")
+      ->check(CLI::Range(0.0, 100.0))
+      ->capture_default_str();
 }
 
 void add_collective(CLI::App& bench, Context& context, const Subcommand& subcommand) {

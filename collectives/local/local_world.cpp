@@ -12,7 +12,10 @@ LocalGroup::LocalGroup(std::shared_ptr<LocalWorld> the_world, std::vector<int> r
       world_ranks(std::move(ranks)),
       control(Segment::create(PeerMemory::control_bytes(static_cast<int>(world_ranks.size())))),
       boxes(world_ranks.size() * world_ranks.size()),
-      changed(world_ranks.size()) {}
+      changed(world_ranks.size()) {
+  // Threads need no way to find it.
+  control->close_descriptor();
+}
 
 LocalGroup::~LocalGroup() {
   const std::lock_guard lock(world->mutex);

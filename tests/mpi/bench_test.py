@@ -48,10 +48,53 @@ class BenchTest(unittest.TestCase):
         codes, out, errors = self.mpirun(3, "all_reduce", *SMALL, "--algorithm", "all", "--json")
         self.assertEqual(codes, [0, 0, 0], errors)
         document = json.loads(out)
-        self.check_rows(document, ("ring", "tree", "recursive_doubling", "halving_doubling", "direct", "library"), 3)
+        self.check_rows(document, ("ring", "tree", "recursive_doubling", "halving_doubling",
+                                   "direct", "library"), 3)
         self.assertEqual(document["backend"], "mpi")
         self.assertEqual(document["world_size_actual"], 3)
         self.assertEqual({rank["launcher"] for rank in document["ranks"]}, {"openmpi"})
+
+    def test_every_collective_verifies_with_registered_buffers(self):
+        for collective, algorithms in (("all_gather", ("ring", "direct")),
+                                       ("reduce_scatter", ("ring", "pairwise", "direct")),
+                                       ("broadcast", ("tree", "direct")),
+                                       ("reduce", ("tree", "direct")),
+                                       ("gather", ("linear", "direct")),
+                                       ("scatter", ("linear", "direct")),
+                                       ("all_to_all", ("pairwise", "direct"))):
+            codes, out, errors = self.mpirun(3, collective, *SMALL, "--algorithm", "all", "-R",
+                                             "--json")
+            self.assertEqual(codes, [0, 0, 0], errors)
+            document = json.loads(out)
+            self.check_rows(document, algorithms, 3)
+            self.assertTrue(all(row["registered"] for row in document["rows"]))
+
+    def test_a_row_that_got_slower_is_an_error(self):
+        path = os.path.join(self.scratch.name, "old.json")
+        flags = ["-b", "4K", "-e", "16K", "-f", "4", "-n", "30"]
+        codes, _, errors = self.mpirun(2, "all_reduce", *flags, "--output", path)
+        self.assertEqual(codes, [0, 0], errors)
+        # So tolerant that only a machine which stands still would fail.
+        codes, out, errors = self.mpirun(2, "all_reduce", *flags, "--compare", path,
+                                         "--tolerance", "100")
+        self.assertEqual(codes, [0, 0], out + errors)
+        self.assertIn("all_reduce ring", out)
+        with open(path, encoding="utf-8") as file:
+            document = json.load(file)
+        for row in document["rows"]:
+            row["samples_s"] = [sample / 1000 for sample in row["samples_s"]]
+            for name in ("min_s", "p50_s", "p95_s", "p99_s", "max_s"):
+                row[name] /= 1000
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(document, file)
+        codes, out, errors = self.mpirun(2, "all_reduce", *flags, "--compare", path, "--json")
+        self.assertEqual(codes, [1, 1], out + errors)
+        verdicts = {verdict["code"]: verdict for verdict in json.loads(out)["verdicts"]}
+        self.assertEqual(verdicts["regression"]["severity"], "error")
+        self.assertIn("2 of 2 rows slower", verdicts["regression"]["evidence"])
+        codes, out, errors = self.mpirun(2, "all_reduce", *flags, "--compare", "/nowhere.json")
+        self.assertEqual(codes, [2, 2])
+        self.assertEqual(errors.count("NQD2001"), 1, errors)
 
     def test_threads_need_no_launcher(self):
         path = os.path.join(self.scratch.name, "bench.json")

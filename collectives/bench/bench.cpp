@@ -138,7 +138,8 @@ void check_options(const Communicator& world, const BenchOptions& options) {
                     std::string(name(options.dtype)),
                 "give --begin at least " + std::to_string(size_bytes(options.dtype)));
   }
-  if (options.iterations < 1 || options.warmup < 0 || options.algorithms.empty()) {
+  const bool none = options.algorithms.empty() && !options.all_algorithms;
+  if (options.iterations < 1 || options.warmup < 0 || none) {
     throw Error(ExitCode::kUsage, "NQD2104",
                 "a sweep needs an algorithm, one or more iterations and no negative warm-up",
                 "give --iterations 1 or more");

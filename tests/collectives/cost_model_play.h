@@ -137,7 +137,16 @@ inline void double_up(Vectors& vectors, const std::vector<std::size_t>& active, 
 }
 
 inline void halving_doubling(Vectors& vectors, std::size_t n, std::size_t count) {
-  const auto active = fold(vectors, n, count, false);
+  const auto places = fold(vectors, n, count, false);
+  // The nearest exchange first: a place takes the slot with its bits reversed.
+  std::vector<std::size_t> active(places.size());
+  for (std::size_t place = 0; place < places.size(); ++place) {
+    std::size_t slot = 0;
+    for (std::size_t bit = 1; bit < places.size(); bit *= 2) {
+      slot = 2 * slot + ((place & bit) != 0 ? 1 : 0);
+    }
+    active[slot] = places[place];
+  }
   halve(vectors, active, count);
   double_up(vectors, active, count);
   fold(vectors, n, count, true);

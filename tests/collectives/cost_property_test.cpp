@@ -240,7 +240,7 @@ TEST_CASE("what is only priced is not run") {
   for (const Collective collective : kCollectives) {
     for (const Algorithm algorithm : kAlgorithms) {
       if (is_executable(collective, algorithm)) {
-        CHECK(has_cost(collective, algorithm, 6));
+        CHECK(has_cost(collective, algorithm, 8));
         CHECK(is_executable(collective, resolve(collective, algorithm)));
       } else {
         check_refused([&] { resolve(collective, algorithm); }, "that nqd runs");
@@ -249,7 +249,7 @@ TEST_CASE("what is only priced is not run") {
   }
   CHECK(is_executable(Collective::kAllReduce, Algorithm::kTree));
   CHECK_FALSE(is_executable(Collective::kAllReduce, Algorithm::kNvls));
-  CHECK_FALSE(is_executable(Collective::kReduce, Algorithm::kAuto));
+  CHECK_FALSE(is_executable(Collective::kReduce, Algorithm::kRing));
 }
 
 TEST_CASE("ranks that an algorithm does not suit are named") {

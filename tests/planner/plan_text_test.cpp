@@ -23,7 +23,8 @@ TEST_CASE("a plan shows both units, every category, groups, bubble, time and ver
   CHECK(contains(text, "moments"));
   CHECK(contains(text, " GiB)"));
   CHECK(contains(text, "send_recv (auto)"));
-  CHECK(contains(text, " of the step, 9.9 % if all stages were equal (p = 8, m = 64, schedule 1f1b)"));
+  CHECK(contains(text,
+                 " of the step, 9.9 % if all stages were equal (p = 8, m = 64, schedule 1f1b)"));
   CHECK(contains(text, "MFU "));
   CHECK(contains(text, "verdict  pass: "));
   CHECK(contains(text, "advice   "));

@@ -166,15 +166,11 @@ TEST_CASE("the warning about the bubble judges the stages that the plan has") {
 
 TEST_CASE("a bubble of unequal stages is not blamed on the number of micro-batches") {
   const Config config = loaded(
-      "model: {preset: llama3-8b}
-"
-      "cluster: {preset: dgx-h100, nodes: 4}
-"
+      "model: {preset: llama3-8b}\n"
+      "cluster: {preset: dgx-h100, nodes: 4}\n"
       "parallel: {pp: 4, vpp: 2, schedule: interleaved, engine: zero1,\n"
-      "           pipeline_split: [1, 6, 1, 6, 6, 1, 10, 1]}
-"
-      "train: {global_batch_size: 512, micro_batch_size: 1, recompute: full}
-");
+      "           pipeline_split: [1, 6, 1, 6, 6, 1, 10, 1]}\n"
+      "train: {global_batch_size: 512, micro_batch_size: 1, recompute: full}\n");
   const Plan plan = make_plan(config);
   REQUIRE(plan.pipeline.bubble_fraction < 0.05);
   const auto warning = std::find_if(plan.diagnostics.begin(), plan.diagnostics.end(),

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstddef>
-#include <cstring>
 #include <span>
 
+#include "collectives/algorithms/copy.h"
 #include "collectives/scratch.h"
 #include "collectives/shared/peer_memory.h"
 
@@ -31,10 +31,6 @@ inline Bytes line_part(std::size_t vector_bytes, DType type, std::size_t n, std:
 }
 inline Bytes chunk_part(std::size_t vector_bytes, DType type, std::size_t n, std::size_t i) {
   return in_bytes(chunk_of(vector_bytes / size_bytes(type), n, i), type);
-}
-
-inline void copy(std::span<std::byte> to, std::span<const std::byte> from) {
-  if (to.data() != from.data() && !from.empty()) std::memcpy(to.data(), from.data(), from.size());
 }
 
 // Whether the open call can run.

@@ -1,17 +1,12 @@
 #include "collectives/algorithms/doubling.h"
 
-#include <algorithm>
 #include <bit>
-#include <cstring>
 
+#include "collectives/algorithms/copy.h"
 #include "collectives/reduce.h"
 
 namespace nqd::collectives {
 namespace {
-
-void copy(std::span<std::byte> to, std::span<const std::byte> from) {
-  if (to.data() != from.data() && !from.empty()) std::memcpy(to.data(), from.data(), from.size());
-}
 
 // Sends and receives at once; empty parts are skipped by both ends.
 void exchange(Transport& transport, std::size_t peer, std::span<const std::byte> to_peer,

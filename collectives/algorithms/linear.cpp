@@ -1,6 +1,6 @@
 #include "collectives/algorithms/linear.h"
 
-#include <cstring>
+#include "collectives/algorithms/copy.h"
 
 namespace nqd::collectives {
 namespace {
@@ -11,10 +11,6 @@ std::span<Byte> part_of(std::span<Byte> vector, const Transport& transport, int 
   const Chunk chunk = chunk_of(vector.size() / element, static_cast<std::size_t>(transport.size()),
                                static_cast<std::size_t>(rank));
   return vector.subspan(chunk.begin * element, chunk.count * element);
-}
-
-void copy(std::span<std::byte> to, std::span<const std::byte> from) {
-  if (to.data() != from.data() && !from.empty()) std::memcpy(to.data(), from.data(), from.size());
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "collectives/algorithms/ring.h"
 
-#include <cstring>
-
+#include "collectives/algorithms/copy.h"
 #include "collectives/reduce.h"
 
 namespace nqd::collectives {
@@ -44,10 +43,6 @@ class Ring {
   std::size_t element_;
   std::size_t count_;
 };
-
-void copy(std::span<std::byte> to, std::span<const std::byte> from) {
-  if (to.data() != from.data() && !from.empty()) std::memcpy(to.data(), from.data(), from.size());
-}
 
 }  // namespace
 

@@ -23,16 +23,16 @@ PeerMemory::Options LocalTransport::peer_options() {
   options.size = size();
   options.one_process = true;
   options.spins = world_->size() <= read_host_info().usable_cpus ? kSpins : 0;
-  options.check = [this](double waited_s, const std::vector<int>& missing) {
-    check_ranks(waited_s, missing);
-  };
+  options.check = [this](double waited_s) { check_ranks(waited_s); };
   return options;
 }
 
-void LocalTransport::check_ranks(double waited_s, const std::vector<int>& missing) {
-  std::vector<int> pending;
-  for (const int rank : missing) pending.push_back(world_rank(rank));
+void LocalTransport::check_ranks(double waited_s) {
   const std::lock_guard lock(world_->mutex);
+  // Under the lock, so that a rank which has ended, as the mutex tells, is seen to have arrived.
+  std::vector<int> pending;
+  for (const int rank : peers_.missing()) pending.push_back(world_rank(rank));
+  if (pending.empty()) return;
   check_progress(waited_s, pending);
   if (world_->stop_time() && std::chrono::steady_clock::now() >= *world_->stop_time()) {
     world_->fault()->raise();

@@ -53,7 +53,7 @@ class LocalTransport final : public Transport {
   void check_progress(double waited_s, const std::vector<int>& pending);
   PeerMemory::Options peer_options();
   // Throws when the world has failed, or fails it when a rank of the group is late or has ended.
-  void check_ranks(double waited_s, const std::vector<int>& missing);
+  void check_ranks(double waited_s);
   // Takes back what was posted, so that no peer touches this rank's buffers any more.
   void withdraw(std::unique_lock<std::mutex>& lock);
 

@@ -176,11 +176,14 @@ PeerMemory::Options MpiTransport::peer_options() {
   options.size = size();
   options.spins =
       watchdog_.ranks_on_this_host() <= std::thread::hardware_concurrency() ? kSpins : 0;
-  options.check = [this](double waited_s, const std::vector<int>& missing) {
+  options.check = [this](double waited_s) {
     if (waited_s > std::chrono::duration<double>(deadline()).count()) {
-      std::vector<int> pending;
-      for (const int rank : missing) pending.push_back(world_rank(rank));
-      watchdog_.fail_timeout(stage(), waited_s, world_ranks_, pending);
+      // There is no one to ask before the first of all waits has ended.
+      std::vector<int> pending = peers_ ? peers_->missing() : world_ranks_;
+      if (peers_) {
+        for (int& rank : pending) rank = world_rank(rank);
+      }
+      if (!pending.empty()) watchdog_.fail_timeout(stage(), waited_s, world_ranks_, pending);
     }
     if (watchdog_.must_stop_waiting()) watchdog_.raise();
   };

@@ -84,15 +84,16 @@ void PeerMemory::write_record(const DirectCall& call, std::span<const std::byte>
 void PeerMemory::arrive_and_wait() {
   shared(options_.rank).phase.advance_to(++phase_);
   for (int peer = 0; peer < options_.size; ++peer) {
-    if (peer == options_.rank) continue;
-    shared(peer).phase.await(phase_, options_.spins, [&](double waited_s) {
-      std::vector<int> missing;
-      for (int rank = 0; rank < options_.size; ++rank) {
-        if (!shared(rank).phase.has_reached(phase_)) missing.push_back(rank);
-      }
-      if (!missing.empty()) options_.check(waited_s, missing);
-    });
+    if (peer != options_.rank) shared(peer).phase.await(phase_, options_.spins, options_.check);
   }
+}
+
+std::vector<int> PeerMemory::missing() const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < options_.size; ++rank) {
+    if (!shared(rank).phase.has_reached(phase_)) ranks.push_back(rank);
+  }
+  return ranks;
 }
 
 void PeerMemory::check_equal(const DirectCall& mine) const {

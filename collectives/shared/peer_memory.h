@@ -39,9 +39,9 @@ class PeerMemory {
     bool one_process = false;
     // How often a wait looks before it gives its core away: 0 where ranks exceed cores.
     int spins = 0;
-    // Called by a wait that lasts: the seconds, and the ranks of the group that are missing. Throws
-    // when the world has failed or the deadline has passed.
-    std::function<void(double waited_s, const std::vector<int>& missing)> check;
+    // Called by a wait that lasts, with its seconds; missing() tells whom it waits for. Throws when
+    // the world has failed or the deadline has passed.
+    std::function<void(double waited_s)> check;
     // Memory of a rank of the group could not be read: throws when that rank is gone, which may
     // show a moment later.
     std::function<void(int rank)> unreadable;
@@ -68,6 +68,9 @@ class PeerMemory {
   // of theirs in small(), where they stay until the next call but one.
   void exchange_small(const DirectCall& call, std::span<const std::byte> mine);
   std::span<const std::byte> small(int rank) const;
+
+  // Ranks of the group that have not arrived where this rank waits.
+  std::vector<int> missing() const;
 
   // Between open() and the next open(). Whether every rank's buffers are open to every other.
   bool all_open() const { return all_open_; }

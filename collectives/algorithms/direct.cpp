@@ -9,9 +9,10 @@
 namespace nqd::collectives {
 namespace {
 
-// From here on the vectors of a call pass the caches by: reading what it overwrites would cost a
-// third of the traffic. Measured; see docs/collectives.md.
-constexpr std::size_t kStreamBytes = std::size_t{4} << 20;
+// From here on the vectors of a call pass the caches by, since they do not fit. Measured with 2
+// ranks on 2 cores with 32 MiB of last-level cache, registered float32: all_reduce of 4 MiB takes
+// 0.36 ms past the caches and 0.15 ms through them, of 16 MiB 2.9 and 2.2 ms.
+constexpr std::size_t kStreamBytes = std::size_t{64} << 20;
 // What is pulled from private memory at a time: a block of each peer stays in the cache until it is
 // added, and a system call is cheap beside it.
 constexpr std::size_t kPullBytes = std::size_t{256} << 10;

@@ -6,8 +6,11 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <span>
+#include <vector>
 
 #include "base/error.h"
+#include "collectives/reduce_tree.h"
 
 namespace nqd::collectives {
 namespace {
@@ -67,6 +70,37 @@ TEST_CASE("arguments that do not fit are refused") {
   CHECK_THROWS_AS(check_reduction(8, 12, DType::kFloat32, ReduceOp::kSum), Error);
   CHECK_THROWS_AS(check_reduction(7, 7, DType::kFloat32, ReduceOp::kSum), Error);
   CHECK_NOTHROW(check_reduction(0, 0, DType::kInt64, ReduceOp::kSum));
+}
+
+TEST_CASE("streaming stores leave the same bytes, at any place and length") {
+  for (const std::size_t count : {1u, 3u, 17u, 1024u, 5001u}) {
+    for (const std::size_t shift : {0u, 1u, 3u}) {
+      std::vector<float> a(count);
+      std::vector<float> b(count);
+      std::vector<float> c(count);
+      for (std::size_t i = 0; i < count; ++i) {
+        a[i] = 1.0f / static_cast<float>(i + 3);
+        b[i] = 1.0f / static_cast<float>(i + 7);
+        c[i] = static_cast<float>(i);
+      }
+      const std::array sources = {std::as_bytes(std::span(a)).data(),
+                                  std::as_bytes(std::span(b)).data(),
+                                  std::as_bytes(std::span(c)).data()};
+      std::vector<float> cached(count + shift + 1, -1.0f);
+      std::vector<float> streamed(count + shift + 1, -1.0f);
+      const auto reduce_into = [&](std::vector<float>& out, bool streaming) {
+        std::byte* const target = std::as_writable_bytes(std::span(out).subspan(shift)).data();
+        reduce_tree({&target, 1}, sources, count * sizeof(float), DType::kFloat32, ReduceOp::kSum,
+                    streaming);
+        stream_fence();
+      };
+      reduce_into(cached, false);
+      reduce_into(streamed, true);
+      CHECK(cached == streamed);
+      CHECK(cached[shift] == (a[0] + b[0]) + c[0]);
+      CHECK(streamed.back() == -1.0f);
+    }
+  }
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,6 +28,8 @@
 #include "collectives/types.h"
 
 namespace nqd::collectives {
+
+class Tuning;
 
 // A rank died or reported a failure. NQD4001.
 class PeerLostError : public Error {
@@ -131,11 +134,17 @@ class Communicator {
                          Algorithm algorithm = Algorithm::kAuto) = 0;
   // Collective.
   virtual void barrier() = 0;
-  // What a call runs: kAuto resolved, others as they are. kAuto is direct where the ranks of the
-  // group reach each other's memory, private buffers included, else the first that cost.h names.
+  // What a call of `bytes` (as cost.h counts the payload) runs: kAuto resolved, others as they are.
+  // kAuto is what set_tuning's table says, where it can run here; else, and without `bytes`, direct
+  // where the ranks of the group reach each other's memory, private buffers included, else the
+  // first that cost.h names. gather and scatter are not tuned: a rank does not know their payload.
   // Where the system forbids reading private memory, kDirect works on shared buffers alone (else
   // NQD2102). Throws NQD2102 for a pair that nqd does not run.
-  virtual Algorithm chosen(Collective collective, Algorithm algorithm) const = 0;
+  virtual Algorithm chosen(Collective collective, Algorithm algorithm,
+                           std::optional<std::uint64_t> bytes = {}) const = 0;
+  // Crossover points for kAuto (collectives/tuning.h), equal on all ranks; null (the default) for
+  // none. Later splits inherit them.
+  virtual void set_tuning(std::shared_ptr<const Tuning> tuning) = 0;
   // Blocking point to point; sizes must agree (else Error kFault at the receiver).
   virtual void send(std::span<const std::byte> data, int to) = 0;
   virtual void receive(std::span<std::byte> data, int from) = 0;

@@ -8,6 +8,7 @@
 
 #include "collectives/cost.h"
 #include "collectives/reduce.h"
+#include "collectives/tuning.h"
 
 namespace nqd::collectives {
 namespace {
@@ -43,6 +44,20 @@ void check_shard(std::size_t shard_bytes, std::size_t total_bytes, DType type, i
               "size the shard with chunk_of(total, ranks, rank)");
 }
 
+// Of the full vector, as cost.h counts it. A rank of a gather or scatter knows its own part alone.
+std::optional<std::uint64_t> payload(const CollectiveCall& call) {
+  switch (call.collective) {
+    case Collective::kGather:
+    case Collective::kScatter:
+      return std::nullopt;
+    case Collective::kAllGather:
+    case Collective::kBroadcast:
+      return call.out.size();
+    default:
+      return call.in.size();
+  }
+}
+
 }  // namespace
 
 PointToPointCommunicator::PointToPointCommunicator(std::unique_ptr<Transport> transport)
@@ -76,16 +91,34 @@ void PointToPointCommunicator::drain() const {
   if (worker_) worker_->drain();
 }
 
-Algorithm PointToPointCommunicator::chosen(Collective collective, Algorithm algorithm) const {
-  if (algorithm == Algorithm::kLibrary) return algorithm;
+bool PointToPointCommunicator::can_run(Collective collective, Algorithm algorithm) const {
+  if (!is_executable(collective, algorithm)) return false;
+  if (algorithm != Algorithm::kDirect) {
+    return has_cost(collective, algorithm, static_cast<std::size_t>(size()));
+  }
   const PeerMemory* const peers = transport_->peer_memory();
-  const bool direct = algorithm == Algorithm::kAuto && peers != nullptr && peers->can_pull() &&
-                      is_executable(collective, Algorithm::kDirect);
-  if (direct) return Algorithm::kDirect;
+  return peers != nullptr && peers->can_pull();
+}
+
+Algorithm PointToPointCommunicator::chosen(Collective collective, Algorithm algorithm,
+                                           std::optional<std::uint64_t> bytes) const {
+  if (algorithm == Algorithm::kLibrary) return algorithm;
+  if (algorithm == Algorithm::kAuto && tuning_ != nullptr && bytes) {
+    const auto tuned = tuning_->algorithm(collective, size(), inside_node_, *bytes);
+    if (tuned && can_run(collective, *tuned)) return *tuned;
+  }
+  if (algorithm == Algorithm::kAuto && can_run(collective, Algorithm::kDirect)) {
+    return Algorithm::kDirect;
+  }
   const Algorithm resolved = resolve(collective, algorithm);
   // Throws where the number of ranks does not suit it.
   if (resolved != Algorithm::kDirect) steps(collective, resolved, static_cast<std::size_t>(size()));
   return resolved;
+}
+
+void PointToPointCommunicator::set_tuning(std::shared_ptr<const Tuning> tuning) {
+  tuning_ = std::move(tuning);
+  inside_node_ = ranks_on_this_host(*this) == size();
 }
 
 void PointToPointCommunicator::check_peer(int peer) const {
@@ -97,7 +130,7 @@ void PointToPointCommunicator::check_peer(int peer) const {
 }
 
 void PointToPointCommunicator::run(const CollectiveCall& call, Algorithm algorithm) {
-  const Algorithm resolved = chosen(call.collective, algorithm);
+  const Algorithm resolved = chosen(call.collective, algorithm, payload(call));
   run([=, this] { run_collective(*transport_, scratch_, call, resolved); });
 }
 
@@ -110,7 +143,7 @@ void PointToPointCommunicator::all_reduce(std::span<const std::byte> in, std::sp
 Work PointToPointCommunicator::all_reduce_async(std::span<std::byte> data, DType type, ReduceOp op,
                                                 Algorithm algorithm) {
   check_reduction(data.size(), data.size(), type, op);
-  const Algorithm resolved = chosen(Collective::kAllReduce, algorithm);
+  const Algorithm resolved = chosen(Collective::kAllReduce, algorithm, data.size());
   const CollectiveCall call{Collective::kAllReduce, data, data, type, op};
   return submit([=, this] { run_collective(*transport_, scratch_, call, resolved); });
 }
@@ -200,7 +233,9 @@ std::unique_ptr<Communicator> PointToPointCommunicator::split(int color, int key
   });
   if (!part) return nullptr;
   part->set_deadline(transport_->deadline());
-  return std::make_unique<PointToPointCommunicator>(std::move(part));
+  auto split = std::make_unique<PointToPointCommunicator>(std::move(part));
+  split->set_tuning(tuning_);
+  return split;
 }
 
 Traffic PointToPointCommunicator::traffic() const {

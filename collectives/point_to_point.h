@@ -41,7 +41,9 @@ class PointToPointCommunicator final : public Communicator {
                   Algorithm algorithm) override;
   void broadcast(std::span<std::byte> data, int root, Algorithm algorithm) override;
   void barrier() override;
-  Algorithm chosen(Collective collective, Algorithm algorithm) const override;
+  Algorithm chosen(Collective collective, Algorithm algorithm,
+                   std::optional<std::uint64_t> bytes) const override;
+  void set_tuning(std::shared_ptr<const Tuning> tuning) override;
   void send(std::span<const std::byte> data, int to) override;
   void receive(std::span<std::byte> data, int from) override;
   Work all_reduce_async(std::span<std::byte> data, DType type, ReduceOp op,
@@ -61,9 +63,12 @@ class PointToPointCommunicator final : public Communicator {
   // Waits until the caller owns the transport.
   void drain() const;
   void check_peer(int peer) const;
+  bool can_run(Collective collective, Algorithm algorithm) const;
 
   std::shared_ptr<Transport> transport_;
   Scratch scratch_;
+  std::shared_ptr<const Tuning> tuning_;
+  bool inside_node_ = true;  // all ranks of the group; valid with a tuning_
   // Destroyed first, so that pending operations end while the transport lives.
   std::unique_ptr<Worker> worker_;
 };

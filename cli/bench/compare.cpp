@@ -1,4 +1,4 @@
-#include "cli/bench_compare.h"
+#include "cli/bench/compare.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -1,4 +1,4 @@
-#include "cli/bench_gemm.h"
+#include "cli/bench/gemm.h"
 
 #include <CLI/CLI.hpp>
 #include <array>

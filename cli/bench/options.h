@@ -1,0 +1,43 @@
+// The flags of `nqd bench COLLECTIVE`.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collectives/bench/bench.h"
+
+namespace CLI {
+class App;
+}
+
+namespace nqd::cli {
+
+// As given; `bench` holds those that need no parsing.
+struct BenchFlags {
+  collectives::BenchOptions bench;
+  std::string begin = "4K";
+  std::string end = "64M";
+  std::string step;
+  std::string dtype = "float32";
+  std::string op = "sum";
+  std::vector<std::string> algorithms;
+  int check = 1;
+  std::optional<int> ranks;
+  double deadline_s = 60;
+  bool json = false;
+  std::string output;
+  std::string compare;
+  double tolerance = 0.1;
+};
+
+// --begin to --dtype: what is measured, and how often.
+void add_sweep_flags(CLI::App& command, BenchFlags& flags);
+
+// --ranks to --tolerance: who takes part, and where the results go.
+void add_run_flags(CLI::App& command, BenchFlags& flags);
+
+// Throws Error (kUsage, NQD2104) for a text that names no size, type, operation or algorithm.
+collectives::BenchOptions parsed_options(const BenchFlags& flags);
+
+}  // namespace nqd::cli

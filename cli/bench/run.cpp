@@ -1,0 +1,123 @@
+#include "cli/bench/run.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+#include "base/host.h"
+#include "cli/bench/compare.h"
+#include "cli/bench/table.h"
+#include "cli/command.h"
+#include "collectives/bench/bench.h"
+#include "collectives/world.h"
+#include "engine/parallel/agree.h"
+#include "engine/trainer.h"
+#include "reports/evidence.h"
+
+namespace nqd::cli {
+namespace {
+
+using collectives::BenchResult;
+using collectives::BenchRow;
+using collectives::Communicator;
+
+// Collective. Who took part.
+std::vector<engine::RankIdentity> gather_ranks(Communicator& world, const std::string& launcher) {
+  const auto size = static_cast<std::size_t>(world.size());
+  const std::int64_t pid = ::getpid();
+  std::vector<std::int64_t> pids(size);
+  world.all_gather(std::as_bytes(std::span(&pid, 1)), std::as_writable_bytes(std::span(pids)),
+                   DType::kInt64);
+  std::vector<engine::RankIdentity> ranks(size);
+  for (std::size_t rank = 0; rank < size; ++rank) {
+    ranks[rank].rank = static_cast<int>(rank);
+    ranks[rank].host = world.host(static_cast<int>(rank));
+    ranks[rank].pid = pids[rank];
+    ranks[rank].launcher = launcher;
+  }
+  return ranks;
+}
+
+// One rank's part. Returns the exit code, the same on all.
+int run_rank(Communicator& world, const BenchFlags& flags, const collectives::BenchOptions& bench,
+             const Context& context, const std::string& launcher) {
+  const bool speaker = world.rank() == 0;
+  std::optional<AtomicFile> output;
+  std::vector<BenchRow> old_rows;
+  engine::attempt_together(world, [&] {
+    // Input, output, and at most as much scratch.
+    engine::check_host_memory(3 * static_cast<double>(bench.end_bytes), read_host_info(),
+                              collectives::ranks_on_this_host(world),
+                              "end the sweep at a smaller size with --end");
+    if (speaker && !flags.compare.empty()) old_rows = read_old_rows(flags.compare);
+    if (speaker && !flags.output.empty()) output.emplace(flags.output);
+  });
+  reports::Envelope envelope = reports::begin_envelope("bench", context.argv);
+  const bool table_wanted = speaker && !flags.json;
+  bool started = false;
+  BenchResult result = run_bench(world, bench, [&](const BenchRow& row) {
+    if (!table_wanted) return;
+    if (!std::exchange(started, true)) print_header(world, bench);
+    print_row(row, size_bytes(bench.dtype));
+  });
+  collectives::Comparison comparison;
+  if (speaker && !flags.compare.empty()) {
+    comparison = compare_rows(old_rows, result.rows, flags.tolerance);
+    judge_changes(comparison, flags.compare, flags.tolerance, result.verdicts);
+  }
+  envelope.world_size_asked = flags.ranks.value_or(world.size());
+  envelope.world_size_actual = world.size();
+  envelope.backend = world.backend();
+  envelope.ranks = gather_ranks(world, launcher);
+  envelope.ended_at = reports::now_utc();
+  engine::attempt_together(world, [&] {
+    if (!speaker) return;
+    const std::string document = reports::bench_json(envelope, result);
+    if (output) {
+      output->write(document);
+      output->commit();
+    }
+    if (flags.json) std::cout << document;
+  });
+  if (table_wanted) {
+    print_changes(comparison);
+    print_footer(result);
+  }
+  // Rank 0 alone knows the old rows.
+  auto failed = static_cast<std::byte>(
+      std::any_of(result.verdicts.begin(), result.verdicts.end(),
+                  [](const collectives::Verdict& verdict) { return verdict.severity == "error"; }));
+  world.broadcast(std::span(&failed, 1), 0);
+  return static_cast<int>(failed != std::byte{0} ? ExitCode::kNo : ExitCode::kOk);
+}
+
+}  // namespace
+
+int run_collective_bench(const BenchFlags& flags, const Context& context) {
+  const collectives::LaunchIdentity identity = collectives::read_launch_identity();
+  collectives::BenchOptions bench;
+  try {
+    bench = parsed_options(flags);
+    sweep_sizes(bench);
+  } catch (Error& error) {
+    error.set_quiet(identity.rank != 0);
+    throw;
+  }
+  collectives::WorldOptions world;
+  world.ranks = flags.ranks;
+  world.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(flags.deadline_s * 1e3));
+  std::atomic<int> code = 0;
+  collectives::run_world(world, [&](Communicator& comm) {
+    code = run_rank(comm, flags, bench, context, identity.launcher);
+  });
+  return code;
+}
+
+}  // namespace nqd::cli

@@ -23,7 +23,7 @@ constexpr std::array kPairs = {
     Pair{Collective::kAllReduce, Algorithm::kDoubleBinaryTree},
     Pair{Collective::kAllReduce, Algorithm::kRecursiveDoubling, true},
     Pair{Collective::kAllReduce, Algorithm::kHalvingDoubling, true},
-    Pair{Collective::kAllReduce, Algorithm::kHierarchical},
+    Pair{Collective::kAllReduce, Algorithm::kHierarchical, true},
     Pair{Collective::kAllReduce, Algorithm::kNvls},
     Pair{Collective::kAllReduce, Algorithm::kDirect, true},
     Pair{Collective::kAllGather, Algorithm::kRing, true},

@@ -69,9 +69,10 @@ std::optional<Algorithm> known_algorithm(Collective collective, Algorithm algori
 //   halving_doubling        S − chunk(i), then i's growing block, for m ranks; folded as above; in
 //                           all_reduce i is the place among the m with its bits reversed, since the
 //                           nearest partners exchange first
-//   hierarchical all_reduce reduce_scatter inside the node, all_reduce of the part across nodes,
-//                           all_gather inside the node, rings all; node = rank / ranks_per_node
-//   hierarchical all_gather across nodes, then inside; reduce_scatter: inside, then across
+//   hierarchical all_reduce inside the node every part to its owner; across nodes every chunk of
+//                           the part to its owner, then a ring of them; inside, the part to all;
+//                           node = rank / ranks_per_node (other placements: host_map.h)
+//   hierarchical all_gather across nodes, then inside; reduce_scatter: inside, then across; rings
 //   hierarchical all_to_all inside the node to the rank of the same place as the target, then
 //                           across nodes between ranks of one place
 //   nvls                    all_reduce: S to the switch, which adds, and chunk(i) to be multicast;

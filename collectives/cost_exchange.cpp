@@ -88,20 +88,6 @@ class PlaceSets {
   std::size_t nodes_;
 };
 
-RankTraffic hierarchical_all_reduce(const TrafficCall& call, std::size_t place, std::size_t node) {
-  const std::size_t g = call.ranks_per_node;
-  TrafficCall inside = call;
-  inside.ranks = g;
-  TrafficCall across = call;
-  across.ranks = call.ranks / g;
-  across.rank = node;
-  across.count = chunk_of(call.count, g, place).count;
-  RankTraffic traffic;
-  if (g > 1) traffic = ring_pass(inside, place) + ring_pass(inside, (place + 1) % g);
-  if (across.ranks > 1) traffic = traffic + ring_all_reduce_traffic(across);
-  return traffic;
-}
-
 }  // namespace
 
 RankTraffic bruck_all_gather_traffic(const TrafficCall& call) {
@@ -144,6 +130,20 @@ RankTraffic bruck_all_to_all_traffic(const TrafficCall& call) {
   return traffic;
 }
 
+RankTraffic two_level_all_reduce_traffic(const TrafficCall& call, const TwoLevelPlace& at) {
+  const std::size_t parts = call.ranks_per_node;
+  const std::size_t own = at.place < parts ? chunk_of(call.count, parts, at.place).count : 0;
+  const std::uint64_t filled = std::min(call.count, parts);
+  RankTraffic traffic;
+  if (at.here > 1) {
+    traffic.messages = filled - (own > 0 ? 1 : 0) + (own > 0 ? at.here - 1 : 0);
+    traffic.bytes_sent = (call.count - own + (at.here - 1) * own) * call.element_bytes;
+  }
+  if (at.hosts == 1 || own == 0) return traffic;
+  const TrafficCall across{at.hosts, at.host, own, call.element_bytes};
+  return traffic + ring_pass(across, at.host) + ring_pass(across, (at.host + 1) % at.hosts);
+}
+
 RankTraffic hierarchical_traffic(Collective collective, const TrafficCall& call) {
   const std::size_t g = call.ranks_per_node;
   const std::size_t place = call.rank % g;
@@ -161,7 +161,7 @@ RankTraffic hierarchical_traffic(Collective collective, const TrafficCall& call)
       return sets.all_but(place) + across;
     }
     default:
-      return hierarchical_all_reduce(call, place, node);
+      return two_level_all_reduce_traffic(call, {place, g, node, sets.nodes()});
   }
 }
 

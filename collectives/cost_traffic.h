@@ -48,6 +48,15 @@ RankTraffic gather_traffic(const TrafficCall& call);
 RankTraffic bruck_all_gather_traffic(const TrafficCall& call);
 RankTraffic bruck_all_to_all_traffic(const TrafficCall& call);
 
+// Where a rank is in a hierarchical call whose hosts may differ in size.
+struct TwoLevelPlace {
+  std::size_t place = 0;  // among the ranks of its host
+  std::size_t here = 1;   // ranks of its host
+  std::size_t host = 0;
+  std::size_t hosts = 1;
+};
+// `call.ranks_per_node` is the number of parts: the ranks of the smallest host.
+RankTraffic two_level_all_reduce_traffic(const TrafficCall& call, const TwoLevelPlace& at);
 RankTraffic hierarchical_traffic(Collective collective, const TrafficCall& call);
 RankTraffic direct_traffic(Collective collective, const TrafficCall& call);
 RankTraffic nvls_traffic(Collective collective, const TrafficCall& call);

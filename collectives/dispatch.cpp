@@ -5,6 +5,7 @@
 
 #include "collectives/algorithms/direct.h"
 #include "collectives/algorithms/doubling.h"
+#include "collectives/algorithms/hierarchical.h"
 #include "collectives/algorithms/linear.h"
 #include "collectives/algorithms/pairwise.h"
 #include "collectives/algorithms/ring.h"
@@ -68,6 +69,8 @@ void all_reduce(Transport& transport, Scratch& scratch, const CollectiveCall& c,
       return recursive_doubling_all_reduce(transport, scratch, c.in, c.out, c.type, c.op);
     case Algorithm::kHalvingDoubling:
       return halving_doubling_all_reduce(transport, scratch, c.in, c.out, c.type, c.op);
+    case Algorithm::kHierarchical:
+      return hierarchical_all_reduce(transport, scratch, c.in, c.out, c.type, c.op);
     case Algorithm::kLibrary:
       return transport.library_all_reduce(c.in, c.out, c.type, c.op);
     default:

@@ -61,7 +61,9 @@ std::optional<std::uint64_t> payload(const CollectiveCall& call) {
 }  // namespace
 
 PointToPointCommunicator::PointToPointCommunicator(std::unique_ptr<Transport> transport)
-    : transport_(std::move(transport)) {}
+    : transport_(std::move(transport)) {
+  transport_->hosts();
+}
 
 void PointToPointCommunicator::run(std::function<void()> operation) {
   if (worker_ && worker_->busy()) {
@@ -109,6 +111,10 @@ Algorithm PointToPointCommunicator::chosen(Collective collective, Algorithm algo
   }
   if (algorithm == Algorithm::kAuto && can_run(collective, Algorithm::kDirect)) {
     return Algorithm::kDirect;
+  }
+  if (algorithm == Algorithm::kAuto && collective == Collective::kAllReduce &&
+      transport_->hosts().has_two_levels()) {
+    return Algorithm::kHierarchical;
   }
   const Algorithm resolved = resolve(collective, algorithm);
   // Throws where the number of ranks does not suit it.

@@ -39,6 +39,21 @@ void Transport::wait() {
   do_publish();
 }
 
+void Transport::follow(const Transport& outer) {
+  stage_ = outer.stage_;
+  deadline_ = outer.deadline_;
+  do_publish();
+}
+
+const HostMap& Transport::hosts() const {
+  if (!hosts_) {
+    std::vector<std::string> names;
+    for (int rank = 0; rank < size(); ++rank) names.push_back(host(rank));
+    hosts_.emplace(names);
+  }
+  return *hosts_;
+}
+
 void Transport::library_all_reduce(std::span<const std::byte>, std::span<std::byte>, DType,
                                    ReduceOp) {
   throw Error(ExitCode::kUsage, "NQD2102",

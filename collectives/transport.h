@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +20,7 @@
 #include "base/dtype.h"
 #include "collectives/communicator.h"
 #include "collectives/cost.h"
+#include "collectives/host_map.h"
 #include "collectives/shared/peer_memory.h"
 #include "collectives/stage.h"
 #include "collectives/types.h"
@@ -69,8 +71,16 @@ class Transport {
   // Null unless all ranks of the group reach each other's memory (one host, one process or shared
   // memory).
   virtual PeerMemory* peer_memory() { return nullptr; }
+  // For the call that is open: the memory of the ranks on this rank's host, which are
+  // hosts().members() of it, in that order. Null where they do not reach it.
+  virtual PeerMemory* host_memory() { return peer_memory(); }
+  // Where the ranks are. The first call must have returned before two threads call it.
+  const HostMap& hosts() const;
   // The caller of the communicator has received the error of a fault and will report it.
   virtual void acknowledge_fault() {}
+  // For a transport that does part of its work through this one: makes the call and the deadline of
+  // `outer` this one's, and shows them to the peers.
+  void follow(const Transport& outer);
 
   Traffic traffic() const;
   void reset_traffic() { counts_.clear(); }
@@ -96,6 +106,7 @@ class Transport {
   std::uint64_t collective_calls_ = 0;
   std::uint64_t point_to_point_calls_ = 0;
   std::map<Collective, TrafficCount> counts_;
+  mutable std::optional<HostMap> hosts_;
 };
 
 // Tags: point to point, control exchanges, then collectives by sequence number. MPI promises tags

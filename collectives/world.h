@@ -15,6 +15,9 @@ struct WorldOptions {
   // Ranks asked for. Empty: the launcher's world size, or 1 without a launcher.
   std::optional<int> ranks;
   std::chrono::milliseconds deadline{60'000};
+  // Makes ranks that are threads pretend to be on several hosts: the host name of each, for tests
+  // of what ranks of different hosts do. Empty: this host.
+  std::vector<std::string> pretended_hosts{};
   // Called at most once, with the error that the body would have got, on a thread of its own, when
   // the body of a rank that is a process has not come back from its own work a moment after a
   // fault; the process ends when it returns. For what must be written before that; it must not

@@ -32,8 +32,8 @@ void parse_algorithms(const std::vector<std::string>& texts, collectives::BenchO
     } else {
       bench.algorithms.push_back(
           parsed(collectives::parse_algorithm(text), "--algorithm", text,
-                 "auto, ring, tree, recursive_doubling, halving_doubling, pairwise, linear, "
-                 "direct, library or all"));
+                 "auto, ring, tree, recursive_doubling, halving_doubling, hierarchical, pairwise, "
+                 "linear, direct, library or all"));
     }
   }
   // What the engine runs, so that a calibration prices its runs.

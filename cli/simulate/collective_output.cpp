@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "collectives/host_map.h"
 #include "reports/chrome_trace.h"
 #include "reports/envelope.h"
 #include "reports/json_writer.h"
@@ -31,9 +32,10 @@ std::string printed(double value) {
 
 // What rank_traffic says that the rank sends, in elements.
 std::size_t predicted_elements(const Simulation& simulation, std::size_t rank) {
-  const RankTraffic predicted =
-      rank_traffic(simulation.collective, simulation.algorithm, simulation.ranks, rank,
-                   simulation.elements, kElementBytes);
+  const collectives::HostMap hosts(
+      collectives::simulated_hosts(simulation.ranks, simulation.ranks_per_node));
+  const RankTraffic predicted = rank_traffic(hosts, simulation.collective, simulation.algorithm,
+                                             rank, simulation.elements, kElementBytes);
   return predicted.bytes_sent / kElementBytes;
 }
 
@@ -187,6 +189,7 @@ std::string simulation_json(const Simulation& simulation) {
   json.field("collective", name(simulation.collective));
   json.field("algorithm", name(simulation.algorithm));
   json.field("ranks", simulation.ranks);
+  json.field("ranks_per_node", simulation.ranks_per_node);
   json.field("elements", simulation.elements);
   json.key("chunks").begin_array(kInline);
   for (std::size_t i = 0; i < simulation.ranks; ++i) {

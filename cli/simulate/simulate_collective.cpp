@@ -23,6 +23,7 @@ struct Options {
   std::string collective;
   std::string algorithm = "auto";
   std::size_t ranks = 4;
+  std::size_t ranks_per_node = 0;
   std::size_t elements = 8;
   std::string latency = "5us";
   std::string bandwidth = "50 GB/s";
@@ -44,6 +45,7 @@ int run(const Options& options) {
   simulated.algorithm =
       parsed(collectives::parse_algorithm(options.algorithm), "algorithm", options.algorithm);
   simulated.ranks = options.ranks;
+  simulated.ranks_per_node = options.ranks_per_node;
   simulated.elements = options.elements;
   const collectives::Link link{
       read_quantity("--latency", options.latency, Unit::kSeconds, 0, false),
@@ -72,10 +74,16 @@ void add_simulate_collective(CLI::App& simulate, Context& context) {
       ->type_name("COLLECTIVE");
   command
       ->add_option("--algorithm", options->algorithm,
-                   "all_reduce: ring (default), tree, recursive_doubling or halving_doubling")
+                   "all_reduce: ring (default), tree, recursive_doubling, halving_doubling or "
+                   "hierarchical")
       ->capture_default_str();
   command->add_option("--ranks", options->ranks, "virtual ranks")
       ->check(CLI::Range(std::size_t{1}, collectives::kMostSimulatedRanks))
+      ->capture_default_str();
+  command
+      ->add_option("--ranks-per-node", options->ranks_per_node,
+                   "ranks fill nodes of so many, for hierarchical; 0: one node")
+      ->check(CLI::Range(std::size_t{0}, collectives::kMostSimulatedRanks))
       ->capture_default_str();
   command->add_option("--elements", options->elements, "of the full vector, cut in a chunk a rank")
       ->check(CLI::Range(std::size_t{0}, collectives::kMostSimulatedElements))

@@ -8,6 +8,7 @@
 #include "collectives/bench/operation.h"
 #include "collectives/bench/verdicts.h"
 #include "collectives/cost.h"
+#include "collectives/host_map.h"
 
 namespace nqd::collectives {
 namespace {
@@ -22,6 +23,7 @@ class Sweep {
   Sweep(Communicator& world, const BenchOptions& options)
       : world_(world),
         options_(options),
+        hosts_(host_map_of(world)),
         operation_(world, options, effective(options.end_bytes)) {}
 
   BenchRow measure(std::uint64_t requested_bytes, Algorithm algorithm);
@@ -42,6 +44,7 @@ class Sweep {
 
   Communicator& world_;
   const BenchOptions& options_;
+  const HostMap hosts_;
   Operation operation_;
   bool miscounted_ = false;
 };
@@ -86,16 +89,15 @@ void Sweep::count(Algorithm algorithm, BenchRow& row) {
   const TrafficCount counted = world_.traffic().at({world_.group(), options_.collective});
   miscounted_ = false;
   if (algorithm == Algorithm::kLibrary) return;
-  const auto ranks = static_cast<std::size_t>(world_.size());
   const std::size_t elements = row.effective_bytes / size_bytes(options_.dtype);
   const RankTraffic predicted =
-      rank_traffic(options_.collective, algorithm, ranks, static_cast<std::size_t>(world_.rank()),
+      rank_traffic(hosts_, options_.collective, algorithm, static_cast<std::size_t>(world_.rank()),
                    elements, size_bytes(options_.dtype));
   const bool differs =
       counted.bytes_sent != predicted.bytes_sent || counted.messages != predicted.messages;
   row.bytes_sent_per_rank = over_ranks(counted.bytes_sent, ReduceOp::kMax);
   row.predicted_bytes_per_rank =
-      max_traffic(options_.collective, algorithm, ranks, elements, size_bytes(options_.dtype))
+      max_traffic(hosts_, options_.collective, algorithm, elements, size_bytes(options_.dtype))
           .bytes_sent;
   miscounted_ = over_ranks(differs ? 1 : 0, ReduceOp::kMax) != 0;
 }
@@ -165,6 +167,10 @@ std::vector<Algorithm> every_algorithm(const Communicator& world, const BenchOpt
         has_cost(options.collective, algorithm, static_cast<std::size_t>(world.size()))) {
       algorithms.push_back(algorithm);
     }
+  }
+  if (is_executable(options.collective, Algorithm::kHierarchical) &&
+      host_map_of(world).has_two_levels()) {
+    algorithms.push_back(Algorithm::kHierarchical);
   }
   if (world.chosen(options.collective, Algorithm::kAuto) == Algorithm::kDirect) {
     algorithms.push_back(Algorithm::kDirect);

@@ -38,10 +38,11 @@ class FirstFailure {
 
 void fail_world(LocalWorld& world, int rank, const std::string& message) {
   const std::lock_guard lock(world.mutex);
+  const std::string& host = world.host(rank);
   world.fail({Fault::Kind::kPeerFailed,
               {rank},
-              world.host(),
-              "rank " + std::to_string(rank) + " (host " + world.host() + ") failed: " + message});
+              host,
+              "rank " + std::to_string(rank) + " (host " + host + ") failed: " + message});
 }
 
 void run_rank(const std::shared_ptr<LocalGroup>& group, int rank, const WorldOptions& options,
@@ -75,7 +76,7 @@ void run_rank(const std::shared_ptr<LocalGroup>& group, int rank, const WorldOpt
 }  // namespace
 
 void run(int ranks, const WorldOptions& options, const std::function<void(Communicator&)>& body) {
-  const auto world = std::make_shared<LocalWorld>(ranks);
+  const auto world = std::make_shared<LocalWorld>(ranks, options.pretended_hosts);
   std::vector<int> all(static_cast<std::size_t>(ranks));
   std::iota(all.begin(), all.end(), 0);
   std::shared_ptr<LocalGroup> group;

@@ -13,7 +13,18 @@ LocalTransport::LocalTransport(std::shared_ptr<LocalGroup> group, int rank, cons
       group_(std::move(group)),
       world_(group_->world),
       rank_(rank),
-      peers_(group_->control, peer_options()) {}
+      peers_(group_->control, peer_options()) {
+  const HostMap& map = hosts();
+  if (map.hosts() == 1) return;
+  const std::size_t host = map.host_of(static_cast<std::size_t>(rank_));
+  host_group_ = join(map.members(host), name);
+}
+
+PeerMemory* LocalTransport::host_memory() {
+  if (!host_group_) return &peers_;
+  host_group_->follow(*this);
+  return &host_group_->peers_;
+}
 
 PeerMemory::Options LocalTransport::peer_options() {
   // A short wait is not worth a sleep where every rank has a core.
@@ -151,8 +162,8 @@ void LocalTransport::check_progress(double waited_s, const std::vector<int>& pen
     if (!world_->ended(peer)) continue;
     world_->fail({Fault::Kind::kPeerLost,
                   {peer},
-                  world_->host(),
-                  "rank " + std::to_string(peer) + " (host " + world_->host() +
+                  world_->host(peer),
+                  "rank " + std::to_string(peer) + " (host " + world_->host(peer) +
                       ") ended its part of the run while rank " +
                       std::to_string(world_rank(rank_)) + " waits for it in " + describe(stage())});
   }
@@ -192,11 +203,17 @@ std::vector<std::byte> LocalTransport::gather_control(std::span<const std::byte>
 
 std::unique_ptr<Transport> LocalTransport::subgroup(const std::vector<int>& members,
                                                     const std::string& name) {
+  return join(members, name);
+}
+
+std::unique_ptr<LocalTransport> LocalTransport::join(const std::vector<int>& members,
+                                                     const std::string& name) {
   std::vector<int> world_ranks;
   for (const int member : members) world_ranks.push_back(world_rank(member));
   const auto self = std::find(members.begin(), members.end(), rank_) - members.begin();
-  const std::lock_guard lock(world_->mutex);
+  std::unique_lock lock(world_->mutex);
   auto group = world_->join(group_.get(), ++subgroup_calls_, world_ranks);
+  lock.unlock();
   return std::make_unique<LocalTransport>(std::move(group), static_cast<int>(self), name);
 }
 

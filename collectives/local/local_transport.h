@@ -21,8 +21,9 @@ class LocalTransport final : public Transport {
   int size() const override { return static_cast<int>(group_->world_ranks.size()); }
   std::string_view backend() const override { return "local"; }
   int world_rank(int rank) const override;
-  const std::string& host(int) const override { return world_->host(); }
-  PeerMemory* peer_memory() override { return &peers_; }
+  const std::string& host(int rank) const override { return world_->host(world_rank(rank)); }
+  PeerMemory* peer_memory() override { return host_group_ ? nullptr : &peers_; }
+  PeerMemory* host_memory() override;
 
   std::vector<std::byte> gather_control(std::span<const std::byte> mine) override;
   std::unique_ptr<Transport> subgroup(const std::vector<int>& members,
@@ -36,6 +37,7 @@ class LocalTransport final : public Transport {
     bool done = false;
   };
 
+  std::unique_ptr<LocalTransport> join(const std::vector<int>& members, const std::string& name);
   void do_check() override;
   void do_publish() override;
   void do_send(std::span<const std::byte> data, int to, int tag) override;
@@ -64,6 +66,7 @@ class LocalTransport final : public Transport {
   std::deque<Message> sends_;  // a deque keeps addresses
   std::vector<Receive> receives_;
   PeerMemory peers_;
+  std::unique_ptr<LocalTransport> host_group_;  // where the group spans pretended hosts
 };
 
 }  // namespace nqd::collectives::local

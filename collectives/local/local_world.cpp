@@ -22,7 +22,10 @@ LocalGroup::~LocalGroup() {
   std::erase(world->groups_, this);
 }
 
-LocalWorld::LocalWorld(int ranks) : host_(read_host_info().hostname), ranks_(index(ranks)) {}
+LocalWorld::LocalWorld(int ranks, std::vector<std::string> hosts)
+    : hosts_(std::move(hosts)), ranks_(index(ranks)) {
+  if (hosts_.empty()) hosts_.assign(index(ranks), read_host_info().hostname);
+}
 
 void LocalWorld::fail(Fault fault) {
   if (fault_) return;
@@ -39,7 +42,7 @@ void LocalWorld::end(int world_rank) {
 
 PeerStatus LocalWorld::status(int world_rank) const {
   const RankState& rank = ranks_[index(world_rank)];
-  return {world_rank, host_, rank.stage, true, 0, rank.ended};
+  return {world_rank, host(world_rank), rank.stage, true, 0, rank.ended};
 }
 
 std::shared_ptr<LocalGroup> LocalWorld::make_group(const std::vector<int>& world_ranks) {

@@ -51,9 +51,10 @@ struct LocalGroup {
 
 class LocalWorld : public std::enable_shared_from_this<LocalWorld> {
  public:
-  explicit LocalWorld(int ranks);
+  // `hosts` by rank; empty for this host.
+  explicit LocalWorld(int ranks, std::vector<std::string> hosts = {});
 
-  const std::string& host() const { return host_; }
+  const std::string& host(int world_rank) const { return hosts_[index(world_rank)]; }
   int size() const { return static_cast<int>(ranks_.size()); }
 
   std::mutex mutex;
@@ -88,7 +89,7 @@ class LocalWorld : public std::enable_shared_from_this<LocalWorld> {
   static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
   void wake_all();
 
-  std::string host_;
+  std::vector<std::string> hosts_;
   std::vector<RankState> ranks_;
   std::optional<Fault> fault_;
   std::optional<std::chrono::steady_clock::time_point> stop_time_;

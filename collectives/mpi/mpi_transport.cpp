@@ -199,8 +199,10 @@ PeerMemory::Options MpiTransport::peer_options() {
 }
 
 void MpiTransport::open_peer_memory() {
-  for (const int rank : world_ranks_) {
-    if (watchdog_.host(rank) != watchdog_.host(world_ranks_.front())) return;
+  if (hosts().hosts() > 1) {
+    const std::size_t host = hosts().host_of(static_cast<std::size_t>(rank_));
+    host_group_ = subgroup(hosts().members(host), group());
+    return;
   }
   std::shared_ptr<Segment> control;
   Segment::Address mine;
@@ -217,6 +219,12 @@ void MpiTransport::open_peer_memory() {
   if (std::find(all.begin(), all.end(), std::byte{0}) != all.end()) return;
   control->close_descriptor();
   peers_ = std::make_unique<PeerMemory>(std::move(control), peer_options());
+}
+
+PeerMemory* MpiTransport::host_memory() {
+  if (!host_group_) return peers_.get();
+  host_group_->follow(*this);
+  return host_group_->peer_memory();
 }
 
 std::unique_ptr<Watchdog::LibraryCall> MpiTransport::library_call() const {
@@ -241,6 +249,7 @@ std::unique_ptr<Transport> MpiTransport::subgroup(const std::vector<int>& member
   for (const int member : members) world_ranks.push_back(world_rank(member));
   auto part_transport =
       std::make_unique<MpiTransport>(watchdog_, communicator, std::move(world_ranks), name);
+  part_transport->set_deadline(deadline());
   part_transport->open_peer_memory();
   return part_transport;
 }

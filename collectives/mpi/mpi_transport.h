@@ -33,7 +33,9 @@ class MpiTransport final : public Transport {
   void library_all_reduce(std::span<const std::byte> in, std::span<std::byte> out, DType type,
                           ReduceOp op) override;
   PeerMemory* peer_memory() override { return peers_.get(); }
-  // Collective. Finds out whether the ranks of the group share memory; peer_memory() from here on.
+  PeerMemory* host_memory() override;
+  // Collective. Finds out whether the ranks of the group, or those of it on each host, share
+  // memory; peer_memory() and host_memory() from here on.
   void open_peer_memory();
   void acknowledge_fault() override { watchdog_.acknowledge(); }
 
@@ -68,6 +70,7 @@ class MpiTransport final : public Transport {
   std::vector<Posted> posted_;
   std::vector<MPI_Request> requests_;  // of posted_
   std::unique_ptr<PeerMemory> peers_;
+  std::unique_ptr<Transport> host_group_;  // where the group spans hosts
 };
 
 }  // namespace nqd::collectives::mpi

@@ -37,9 +37,10 @@ void Recorder::rethrow_failure() const {
   if (failure_) std::rethrow_exception(failure_);
 }
 
-RecordingTransport::RecordingTransport(Recorder& recorder, std::size_t rank, std::size_t ranks,
+RecordingTransport::RecordingTransport(Recorder& recorder, std::size_t rank,
+                                       const std::vector<std::string>& hosts,
                                        std::span<const std::byte> vector)
-    : Transport("simulation"), recorder_(recorder), rank_(rank), ranks_(ranks), vector_(vector) {}
+    : Transport("simulation"), recorder_(recorder), rank_(rank), hosts_(hosts), vector_(vector) {}
 
 std::vector<std::byte> RecordingTransport::gather_control(std::span<const std::byte>) {
   throw_whole_group_only();

@@ -61,15 +61,18 @@ class Recorder {
 // ends no earlier than the messages that it waits for.
 class RecordingTransport final : public Transport {
  public:
-  // Snapshots are of `vector`, the memory that the collective works in.
-  RecordingTransport(Recorder& recorder, std::size_t rank, std::size_t ranks,
+  // `hosts` by rank. Snapshots are of `vector`, the memory that the collective works in. Keeps
+  // references.
+  RecordingTransport(Recorder& recorder, std::size_t rank, const std::vector<std::string>& hosts,
                      std::span<const std::byte> vector);
 
   int rank() const override { return static_cast<int>(rank_); }
-  int size() const override { return static_cast<int>(ranks_); }
+  int size() const override { return static_cast<int>(hosts_.size()); }
   std::string_view backend() const override { return "simulation"; }
   int world_rank(int rank) const override { return rank; }
-  const std::string& host(int) const override { return host_; }
+  const std::string& host(int rank) const override {
+    return hosts_[static_cast<std::size_t>(rank)];
+  }
   std::vector<std::byte> gather_control(std::span<const std::byte> mine) override;
   std::unique_ptr<Transport> subgroup(const std::vector<int>& members,
                                       const std::string& group) override;
@@ -91,9 +94,8 @@ class RecordingTransport final : public Transport {
 
   Recorder& recorder_;
   std::size_t rank_;
-  std::size_t ranks_;
+  const std::vector<std::string>& hosts_;
   std::span<const std::byte> vector_;
-  std::string host_ = "simulated";
   std::size_t clock_ = 0;
   std::size_t sends_ = 0;  // since the last wait
   std::vector<Receive> receives_;

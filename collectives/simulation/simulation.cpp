@@ -20,7 +20,8 @@ namespace {
 constexpr std::array kSimulated = {Collective::kAllReduce, Collective::kAllGather,
                                    Collective::kReduceScatter, Collective::kBroadcast};
 constexpr std::array kAlgorithms = {Algorithm::kRing, Algorithm::kTree,
-                                    Algorithm::kRecursiveDoubling, Algorithm::kHalvingDoubling};
+                                    Algorithm::kRecursiveDoubling, Algorithm::kHalvingDoubling,
+                                    Algorithm::kHierarchical};
 
 // Algorithms that work in the vector itself, where the snapshots can see them.
 bool is_shown(Collective collective, Algorithm algorithm) {
@@ -95,6 +96,7 @@ bool has_input(const SimulationOptions& options, std::size_t rank, std::size_t e
 template <typename Number, typename Input>
 Run run(const SimulationOptions& options, DType type, ReduceOp op, const Input& input) {
   Recorder recorder(options.ranks);
+  const std::vector<std::string> hosts = simulated_hosts(options.ranks, options.ranks_per_node);
   Run run;
   run.sent.resize(options.ranks);
   const auto body = [&](std::size_t rank) {
@@ -104,7 +106,7 @@ Run run(const SimulationOptions& options, DType type, ReduceOp op, const Input& 
         if (has_input(options, rank, e)) vector[e] = input(rank, e);
       }
       const auto bytes = std::as_writable_bytes(std::span(vector));
-      RecordingTransport transport(recorder, rank, options.ranks, bytes);
+      RecordingTransport transport(recorder, rank, hosts, bytes);
       transport.take_snapshot();
       call(transport, options, bytes, type, op);
       transport.take_snapshot();
@@ -149,8 +151,17 @@ std::vector<std::vector<Number>> by_step(const std::vector<Snapshot>& snapshots,
 
 }  // namespace
 
+std::vector<std::string> simulated_hosts(std::size_t ranks, std::size_t ranks_per_node) {
+  std::vector<std::string> hosts;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    hosts.push_back("node" + std::to_string(rank / ranks_per_node));
+  }
+  return hosts;
+}
+
 Simulation simulate(const SimulationOptions& asked) {
   SimulationOptions options = asked;
+  if (options.ranks_per_node == 0) options.ranks_per_node = options.ranks;
   options.algorithm = runnable(options.collective, options.algorithm);
   if (!options.input) {
     options.input = [](std::size_t rank, std::size_t) { return static_cast<double>(rank + 1); };
@@ -164,6 +175,7 @@ Simulation simulate(const SimulationOptions& asked) {
   simulation.collective = options.collective;
   simulation.algorithm = options.algorithm;
   simulation.ranks = options.ranks;
+  simulation.ranks_per_node = options.ranks_per_node;
   simulation.elements = options.elements;
   simulation.sent = values.sent;
   for (std::size_t i = 0; i < values.messages.size(); ++i) {

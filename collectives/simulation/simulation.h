@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "collectives/cost.h"
@@ -27,6 +28,7 @@ struct Simulation {
   Collective collective = Collective::kAllReduce;
   Algorithm algorithm = Algorithm::kRing;
   std::size_t ranks = 1;
+  std::size_t ranks_per_node = 1;
   std::size_t elements = 0;
   std::size_t steps = 0;
   std::vector<SimulatedMessage> messages;  // by step, then sender
@@ -39,7 +41,9 @@ struct Simulation {
 struct SimulationOptions {
   Collective collective = Collective::kAllReduce;
   Algorithm algorithm = Algorithm::kAuto;
-  std::size_t ranks = 1;     // 1 to kMostSimulatedRanks
+  std::size_t ranks = 1;  // 1 to kMostSimulatedRanks
+  // Ranks fill nodes of so many in order, the last perhaps not; 0 for one node.
+  std::size_t ranks_per_node = 0;
   std::size_t elements = 0;  // of the full vector, up to kMostSimulatedElements
   // Input of a rank; the default is rank + 1 everywhere. all_gather takes chunk_of(elements, ranks,
   // rank) from it, broadcast the vector of rank 0.
@@ -48,6 +52,9 @@ struct SimulationOptions {
 };
 inline constexpr std::size_t kMostSimulatedRanks = 64;
 inline constexpr std::size_t kMostSimulatedElements = 1024;
+
+// By rank.
+std::vector<std::string> simulated_hosts(std::size_t ranks, std::size_t ranks_per_node);
 
 // Runs one thread a rank. A rank does one send and one receive a step; a step is over when both
 // ends have done it. Throws Error (kUsage, NQD2105) for a pair that nqd does not run (it names

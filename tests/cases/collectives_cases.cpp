@@ -8,6 +8,7 @@
 #include <set>
 
 #include "collectives/cost.h"
+#include "collectives/host_map.h"
 #include "tests/cases/case_values.h"
 
 namespace nqd::collectives {
@@ -25,7 +26,8 @@ bool is_integer(DType type) {
 // One rank's run of the cases.
 class Cases {
  public:
-  explicit Cases(Communicator& world) : world_(world), n_(unsigned(world.size())) {}
+  explicit Cases(Communicator& world)
+      : world_(world), n_(unsigned(world.size())), one_host_(host_map_of(world).hosts() == 1) {}
 
   void all_reduce();
   void all_gather();
@@ -37,6 +39,7 @@ class Cases {
   void equal_bits();
   void library();
   void direct();
+  void hierarchical();
   void rooted_and_all_to_all();
   void canonical_bits();
   CaseReport report() { return std::move(report_); }
@@ -47,6 +50,19 @@ class Cases {
     return {distinct.begin(), distinct.end()};
   }
   unsigned rank() const { return unsigned(world_.rank()); }
+  std::span<std::byte> part_of(Values& full) const {
+    const Chunk mine = chunk_of(full.count(), n_, rank());
+    const std::size_t element = size_bytes(full.type());
+    return full.bytes().subspan(mine.begin * element, mine.count * element);
+  }
+  // Whether ranks fill hosts of one size, a power of two, in order.
+  bool fills_equal_hosts() const {
+    const HostMap hosts = host_map_of(world_);
+    const std::size_t each = n_ / hosts.hosts();
+    bool fills = std::has_single_bit(each);
+    for (std::size_t r = 0; r < n_; ++r) fills = fills && hosts.host_of(r) == r / each;
+    return fills;
+  }
 
   void check(bool passed, const std::string& what) {
     ++report_.checks;
@@ -72,6 +88,7 @@ class Cases {
 
   Communicator& world_;
   std::size_t n_;
+  bool one_host_;
   CaseReport report_;
 };
 
@@ -92,7 +109,7 @@ void Cases::check_values(const Values& got, ReduceOp op, std::size_t offset,
 void Cases::check_traffic(Communicator& group, Collective collective, Algorithm algorithm,
                           std::size_t count, DType type, std::uint64_t calls,
                           const std::string& what) {
-  const RankTraffic one = rank_traffic(collective, algorithm, unsigned(group.size()),
+  const RankTraffic one = rank_traffic(host_map_of(group), collective, algorithm,
                                        unsigned(group.rank()), count, size_bytes(type));
   const Traffic traffic = group.traffic();
   const auto found = traffic.find({group.group(), collective});
@@ -286,11 +303,13 @@ void Cases::rooted_and_all_to_all() {
   for (const DType type : {DType::kFloat32, DType::kFloat16, DType::kUInt8}) {
     for (const std::size_t count : counts()) {
       all(type, count, Memory::kPrivate, false);
+      if (!one_host_) continue;
       all(type, count, Memory::kPrivate, true);
       all(type, count, Memory::kShared, true);
     }
   }
   all(DType::kFloat32, 100'003, Memory::kPrivate, false);
+  if (!one_host_) return;
   all(DType::kFloat32, 100'003, Memory::kPrivate, true);
   all(DType::kFloat32, 100'003, Memory::kShared, true);
 }
@@ -302,7 +321,13 @@ void Cases::canonical_bits() {
     Values in(type, kCount);
     for (std::size_t i = 0; i < kCount; ++i) in.set(i, 1.0 / double(3 + i + 5 * rank()));
     Values sum(type, kCount);
-    world_.all_reduce(in.bytes(), sum.bytes(), type, ReduceOp::kSum, Algorithm::kDirect);
+    if (one_host_) {
+      world_.all_reduce(in.bytes(), sum.bytes(), type, ReduceOp::kSum, Algorithm::kDirect);
+    } else {
+      // All ranks' vectors, added where they meet.
+      world_.reduce_scatter(in.bytes(), part_of(sum), type, ReduceOp::kSum, Algorithm::kPairwise);
+      world_.all_gather(part_of(sum), sum.bytes(), type);
+    }
     const Chunk mine = chunk_of(kCount, n_, rank());
     Values part(type, mine.count);
     world_.reduce_scatter(in.bytes(), part.bytes(), type, ReduceOp::kSum, Algorithm::kPairwise);
@@ -310,7 +335,9 @@ void Cases::canonical_bits() {
                                                                mine.count * size_bytes(type))),
           "pairwise reduce_scatter differs from direct in bits");
     if (!std::has_single_bit(n_)) continue;
-    for (const Algorithm algorithm : {Algorithm::kRecursiveDoubling, Algorithm::kHalvingDoubling}) {
+    std::vector<Algorithm> canonical = {Algorithm::kRecursiveDoubling, Algorithm::kHalvingDoubling};
+    if (fills_equal_hosts()) canonical.push_back(Algorithm::kHierarchical);
+    for (const Algorithm algorithm : canonical) {
       Values other(type, kCount);
       world_.all_reduce(in.bytes(), other.bytes(), type, ReduceOp::kSum, algorithm);
       check(other == sum, std::string(name(algorithm)) + " differs from direct in bits");
@@ -322,6 +349,20 @@ void Cases::canonical_bits() {
 // Small vectors pass through slots, longer ones are touched in place, or pulled where they are
 // private to another process.
 void Cases::direct() {
+  if (!one_host_) {
+    std::string code;
+    try {
+      world_.barrier();
+      Values data(DType::kFloat32, 9);
+      world_.all_reduce(data.bytes(), data.bytes(), DType::kFloat32, ReduceOp::kSum,
+                        Algorithm::kDirect);
+    } catch (const Error& error) {
+      code = error.code();
+    }
+    check(code == "NQD2102", "ranks of several hosts share no memory");
+    world_.reset_traffic();
+    return;
+  }
   check(world_.chosen(Collective::kAllReduce, Algorithm::kAuto) == Algorithm::kDirect,
         "the ranks of a host share memory");
   for (const Memory memory : {Memory::kPrivate, Memory::kShared}) {
@@ -353,9 +394,34 @@ void Cases::direct() {
                  Memory::kShared);
 }
 
+// Places inside hosts count, not ranks; on one host its ranks are all there is.
+void Cases::hierarchical() {
+  const bool preferred = host_map_of(world_).has_two_levels();
+  check((world_.chosen(Collective::kAllReduce, Algorithm::kAuto) == Algorithm::kHierarchical) ==
+            preferred,
+        "auto is hierarchical over several hosts with several ranks");
+  for (const Memory memory : {Memory::kPrivate, Memory::kShared}) {
+    for (const std::size_t count : counts()) {
+      for (const DType type : kTypes) {
+        for (const ReduceOp op : kOps) {
+          if (op == ReduceOp::kAvg && is_integer(type)) continue;
+          one_all_reduce(type, op, count, Algorithm::kHierarchical, false, memory);
+          one_all_reduce(type, op, count, Algorithm::kHierarchical, true, memory);
+        }
+      }
+    }
+    one_all_reduce(DType::kFloat32, ReduceOp::kAvg, 300'007, Algorithm::kHierarchical, true,
+                   memory);
+  }
+  one_all_reduce(DType::kFloat32, ReduceOp::kSum, 5000, Algorithm::kHierarchical, false,
+                 rank() % 2 == 0 ? Memory::kShared : Memory::kPrivate);
+}
+
 void Cases::barrier_and_send() {
   world_.barrier();
-  check(world_.traffic().at({"world", Collective::kBarrier}).messages == 0,
+  const RankTraffic expected =
+      one_host_ ? RankTraffic{} : rank_traffic(Collective::kBarrier, Algorithm::kAuto, n_, 0, 0, 1);
+  check(world_.traffic().at({"world", Collective::kBarrier}).messages == expected.messages,
         "a barrier in shared memory sends nothing");
   world_.reset_traffic();
   if (n_ == 1) return;
@@ -449,7 +515,8 @@ void Cases::equal_bits() {
   // Sums that round: every rank must hold the same bits, whatever the algorithm.
   for (const Algorithm algorithm :
        {Algorithm::kRing, Algorithm::kTree, Algorithm::kRecursiveDoubling,
-        Algorithm::kHalvingDoubling, Algorithm::kDirect}) {
+        Algorithm::kHalvingDoubling, Algorithm::kHierarchical, Algorithm::kDirect}) {
+    if (algorithm == Algorithm::kDirect && !one_host_) continue;
     for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
       Values data(type, 777);
       for (std::size_t i = 0; i < 777; ++i) data.set(i, 1.0 / double(3 + i + 5 * rank()));
@@ -500,6 +567,7 @@ CaseReport run_collectives_cases(Communicator& world) {
   cases.equal_bits();
   cases.library();
   cases.direct();
+  cases.hierarchical();
   cases.rooted_and_all_to_all();
   cases.canonical_bits();
   return cases.report();

@@ -224,6 +224,23 @@ inline std::vector<std::vector<std::size_t>> place_rings(std::size_t n, std::siz
   return rings;
 }
 
+// Every member sends to every other: the part that the target owns, or its own.
+inline void exchange_pairs(Vectors& vectors, const std::vector<std::vector<std::size_t>>& groups,
+                           const std::function<Elements(std::size_t group, std::size_t part)>& part,
+                           bool adds) {
+  const std::size_t n = groups.front().size();
+  for (std::size_t s = 1; s < n; ++s) {
+    Transfers transfers;
+    for (std::size_t r = 0; r < groups.size(); ++r) {
+      for (std::size_t i = 0; i < n; ++i) {
+        const std::size_t target = (i + s) % n;
+        transfers.push_back({groups[r][i], groups[r][target], part(r, adds ? target : i), adds});
+      }
+    }
+    vectors.round(transfers);
+  }
+}
+
 inline void hierarchical_all_reduce(Vectors& vectors, std::size_t n, std::size_t g,
                                     std::size_t count) {
   const auto inside = [&](std::size_t, std::size_t part) { return chunk(count, g, part); };
@@ -233,10 +250,10 @@ inline void hierarchical_all_reduce(Vectors& vectors, std::size_t n, std::size_t
     for (std::size_t& e : elements) e += whole.begin;
     return elements;
   };
-  reduce_ring(vectors, node_rings(n, g), inside, g - 1, true);
-  reduce_ring(vectors, place_rings(n, g), across, 0, true);
-  reduce_ring(vectors, place_rings(n, g), across, 1, false);
-  reduce_ring(vectors, node_rings(n, g), inside, 0, false);
+  exchange_pairs(vectors, node_rings(n, g), inside, true);
+  exchange_pairs(vectors, place_rings(n, g), across, true);
+  reduce_ring(vectors, place_rings(n, g), across, 0, false);
+  exchange_pairs(vectors, node_rings(n, g), inside, false);
 }
 
 inline Elements place_set(std::size_t count, std::size_t n, std::size_t g, std::size_t place) {

@@ -133,9 +133,10 @@ TEST_CASE("what nqd does not run is refused, and what it runs is named") {
     } catch (const Error& error) {
       CHECK(error.code() == "NQD2105");
       CHECK(error.exit_code() == ExitCode::kUsage);
-      CHECK(error.hint().find("all_reduce ring, all_reduce tree, all_reduce recursive_doubling, "
-                              "all_reduce halving_doubling, all_gather ring, "
-                              "reduce_scatter ring, broadcast tree") != std::string::npos);
+      CHECK(error.hint().find(
+                "all_reduce ring, all_reduce tree, all_reduce recursive_doubling, "
+                "all_reduce halving_doubling, all_reduce hierarchical, all_gather ring, "
+                "reduce_scatter ring, broadcast tree") != std::string::npos);
     }
   }
 }

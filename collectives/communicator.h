@@ -149,6 +149,10 @@ class Communicator {
   // Blocking point to point; sizes must agree (else Error kFault at the receiver).
   virtual void send(std::span<const std::byte> data, int to) = 0;
   virtual void receive(std::span<std::byte> data, int from) = 0;
+  // Both at once, as neighbours in a ring need it; -1 is nobody. `algorithm` is kAuto, or kLibrary
+  // for MPI_Sendrecv (MPI_Send or MPI_Recv where one side is nobody); another throws NQD2102.
+  virtual void send_receive(std::span<const std::byte> data, int to, std::span<std::byte> received,
+                            int from, Algorithm algorithm = Algorithm::kAuto) = 0;
 
   // Collective, in place. Returns at once; operations of one communicator run in issue order.
   virtual Work all_reduce_async(std::span<std::byte> data, DType type, ReduceOp op,

@@ -71,8 +71,6 @@ void all_reduce(Transport& transport, Scratch& scratch, const CollectiveCall& c,
       return halving_doubling_all_reduce(transport, scratch, c.in, c.out, c.type, c.op);
     case Algorithm::kHierarchical:
       return hierarchical_all_reduce(transport, scratch, c.in, c.out, c.type, c.op);
-    case Algorithm::kLibrary:
-      return transport.library_all_reduce(c.in, c.out, c.type, c.op);
     default:
       return ring_all_reduce(transport, scratch, c.in, c.out, c.type, c.op);
   }
@@ -124,6 +122,8 @@ void run_collective(Transport& transport, Scratch& scratch, const CollectiveCall
   transport.begin(call.collective);
   if (algorithm == Algorithm::kDirect) {
     run_direct(transport, scratch, call);
+  } else if (algorithm == Algorithm::kLibrary) {
+    transport.library_collective(call);
   } else {
     by_messages(transport, scratch, call, algorithm);
   }

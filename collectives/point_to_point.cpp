@@ -211,20 +211,29 @@ void PointToPointCommunicator::barrier() {
 
 void PointToPointCommunicator::send(std::span<const std::byte> data, int to) {
   check_peer(to);
-  run([=, this] {
-    transport_->begin(Collective::kSendRecv);
-    transport_->send(data, to);
-    transport_->wait();
-    transport_->end();
-  });
+  send_receive(data, to, {}, -1, Algorithm::kAuto);
 }
 
 void PointToPointCommunicator::receive(std::span<std::byte> data, int from) {
   check_peer(from);
+  send_receive({}, -1, data, from, Algorithm::kAuto);
+}
+
+void PointToPointCommunicator::send_receive(std::span<const std::byte> data, int to,
+                                            std::span<std::byte> received, int from,
+                                            Algorithm algorithm) {
+  if (to != -1) check_peer(to);
+  if (from != -1) check_peer(from);
+  const Algorithm resolved = chosen(Collective::kSendRecv, algorithm, data.size());
   run([=, this] {
     transport_->begin(Collective::kSendRecv);
-    transport_->receive(data, from);
-    transport_->wait();
+    if (resolved == Algorithm::kLibrary) {
+      transport_->library_exchange(data, to, received, from);
+    } else {
+      if (to != -1) transport_->send(data, to);
+      if (from != -1) transport_->receive(received, from);
+      transport_->wait();
+    }
     transport_->end();
   });
 }

@@ -46,6 +46,8 @@ class PointToPointCommunicator final : public Communicator {
   void set_tuning(std::shared_ptr<const Tuning> tuning) override;
   void send(std::span<const std::byte> data, int to) override;
   void receive(std::span<std::byte> data, int from) override;
+  void send_receive(std::span<const std::byte> data, int to, std::span<std::byte> received,
+                    int from, Algorithm algorithm) override;
   Work all_reduce_async(std::span<std::byte> data, DType type, ReduceOp op,
                         Algorithm algorithm) override;
   std::unique_ptr<Communicator> split(int color, int key, const std::string& group) override;

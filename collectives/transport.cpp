@@ -1,5 +1,7 @@
 #include "collectives/transport.h"
 
+#include "collectives/dispatch.h"
+
 namespace nqd::collectives {
 
 void Transport::begin(Collective collective) {
@@ -54,11 +56,14 @@ const HostMap& Transport::hosts() const {
   return *hosts_;
 }
 
-void Transport::library_all_reduce(std::span<const std::byte>, std::span<std::byte>, DType,
-                                   ReduceOp) {
+void Transport::library_collective(const CollectiveCall&) {
   throw Error(ExitCode::kUsage, "NQD2102",
-              "the " + std::string(backend()) + " backend has no library all_reduce",
-              "use ring or tree, or run under mpirun for MPI_Allreduce");
+              "the " + std::string(backend()) + " backend has no library collectives",
+              "use an algorithm of nqd, or run under mpirun for those of the MPI library");
+}
+
+void Transport::library_exchange(std::span<const std::byte>, int, std::span<std::byte>, int) {
+  library_collective({});
 }
 
 Traffic Transport::traffic() const {

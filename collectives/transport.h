@@ -27,6 +27,8 @@
 
 namespace nqd::collectives {
 
+struct CollectiveCall;
+
 class Transport {
  public:
   explicit Transport(std::string group) : group_(std::move(group)) {}
@@ -65,9 +67,11 @@ class Transport {
   // this rank; several disjoint groups may form in one call.
   virtual std::unique_ptr<Transport> subgroup(const std::vector<int>& members,
                                               const std::string& group) = 0;
-  // The library's own all-reduce, uncounted. Throws Error (kUsage, NQD2102) where there is none.
-  virtual void library_all_reduce(std::span<const std::byte> in, std::span<std::byte> out,
-                                  DType type, ReduceOp op);
+  // The library's own blocking collective, and its own blocking messages (-1 is nobody), uncounted.
+  // Throw Error (kUsage, NQD2102) where there is none.
+  virtual void library_collective(const CollectiveCall& call);
+  virtual void library_exchange(std::span<const std::byte> data, int to,
+                                std::span<std::byte> received, int from);
   // Null unless all ranks of the group reach each other's memory (one host, one process or shared
   // memory).
   virtual PeerMemory* peer_memory() { return nullptr; }

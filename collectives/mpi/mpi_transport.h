@@ -30,8 +30,9 @@ class MpiTransport final : public Transport {
   std::vector<std::byte> gather_control(std::span<const std::byte> mine) override;
   std::unique_ptr<Transport> subgroup(const std::vector<int>& members,
                                       const std::string& name) override;
-  void library_all_reduce(std::span<const std::byte> in, std::span<std::byte> out, DType type,
-                          ReduceOp op) override;
+  void library_collective(const CollectiveCall& call) override;
+  void library_exchange(std::span<const std::byte> data, int to, std::span<std::byte> received,
+                        int from) override;
   PeerMemory* peer_memory() override { return peers_.get(); }
   PeerMemory* host_memory() override;
   // Collective. Finds out whether the ranks of the group, or those of it on each host, share

@@ -72,6 +72,23 @@ struct TrafficKey {
 };
 using Traffic = std::map<TrafficKey, TrafficCount>;
 
+// One call of a collective; what each field means is said at the function of that name. A member
+// that the collective does not have stays as it is here.
+struct CollectiveCall {
+  Collective collective = Collective::kBarrier;
+  std::span<const std::byte> in;
+  std::span<std::byte> out;  // broadcast works in it
+  DType type = DType::kUInt8;
+  ReduceOp op = ReduceOp::kSum;
+  int root = 0;
+  // Elements to and from each rank: an all_to_all of parts of any length. Must live until the call
+  // is complete.
+  std::span<const std::size_t> in_counts{};
+  std::span<const std::size_t> out_counts{};
+
+  bool has_counts() const { return !in_counts.empty(); }
+};
+
 // A handle to an asynchronous operation. Movable; destroying it without wait() waits and drops the
 // error (an abandoned handle never leaves a buffer in flight).
 class Work {
@@ -103,37 +120,48 @@ class Communicator {
   virtual const std::string& host(int rank) const = 0;  // host name of a rank of this group
   virtual int world_rank(int rank) const = 0;
 
+  // Collective. Runs or starts any of the collectives below, which say what `call` must hold. A
+  // started call returns at once; those of one communicator run in issue order on its worker,
+  // behind one another, and before any later blocking call.
+  virtual void run(const CollectiveCall& call, Algorithm algorithm) = 0;
+  virtual Work start(const CollectiveCall& call, Algorithm algorithm) = 0;
+
   // Collective. out = reduction of every rank's `in`, elementwise. `in` and `out` are the same span
   // (in place) or do not overlap; equal sizes, a multiple of the element size. Any count, also 0.
   // kAvg on integer types throws Error (kUsage). Half-width floats are added in float32; algorithms
   // that send partial sums round them at every hop, direct once.
-  virtual void all_reduce(std::span<const std::byte> in, std::span<std::byte> out, DType type,
-                          ReduceOp op, Algorithm algorithm = Algorithm::kAuto) = 0;
+  void all_reduce(std::span<const std::byte> in, std::span<std::byte> out, DType type, ReduceOp op,
+                  Algorithm algorithm = Algorithm::kAuto);
   // Collective. Every rank gives chunk_of(total, size, rank) elements; out receives all of them.
-  virtual void all_gather(std::span<const std::byte> in, std::span<std::byte> out, DType type,
-                          Algorithm algorithm = Algorithm::kAuto) = 0;
+  void all_gather(std::span<const std::byte> in, std::span<std::byte> out, DType type,
+                  Algorithm algorithm = Algorithm::kAuto);
   // Collective. in holds the full vector; out receives this rank's chunk of the reduction.
-  virtual void reduce_scatter(std::span<const std::byte> in, std::span<std::byte> out, DType type,
-                              ReduceOp op, Algorithm algorithm = Algorithm::kAuto) = 0;
+  void reduce_scatter(std::span<const std::byte> in, std::span<std::byte> out, DType type,
+                      ReduceOp op, Algorithm algorithm = Algorithm::kAuto);
   // Collective. out of `root` receives the reduction; the others' is not touched and may be empty.
-  virtual void reduce(std::span<const std::byte> in, std::span<std::byte> out, DType type,
-                      ReduceOp op, int root, Algorithm algorithm = Algorithm::kAuto) = 0;
+  void reduce(std::span<const std::byte> in, std::span<std::byte> out, DType type, ReduceOp op,
+              int root, Algorithm algorithm = Algorithm::kAuto);
   // Collective. Every rank gives chunk_of(total, size, rank) elements; out of `root` receives all
   // of them, the others' is not touched and may be empty.
-  virtual void gather(std::span<const std::byte> in, std::span<std::byte> out, DType type, int root,
-                      Algorithm algorithm = Algorithm::kAuto) = 0;
+  void gather(std::span<const std::byte> in, std::span<std::byte> out, DType type, int root,
+              Algorithm algorithm = Algorithm::kAuto);
   // Collective. The inverse: in of `root` holds the full vector, the others' is not read.
-  virtual void scatter(std::span<const std::byte> in, std::span<std::byte> out, DType type,
-                       int root, Algorithm algorithm = Algorithm::kAuto) = 0;
+  void scatter(std::span<const std::byte> in, std::span<std::byte> out, DType type, int root,
+               Algorithm algorithm = Algorithm::kAuto);
   // Collective. Part chunk_of(count, size, i) of in goes to rank i, whose out holds what every rank
   // gave it, in rank order: size times its part. in and out do not overlap.
-  virtual void all_to_all(std::span<const std::byte> in, std::span<std::byte> out, DType type,
-                          Algorithm algorithm = Algorithm::kAuto) = 0;
+  void all_to_all(std::span<const std::byte> in, std::span<std::byte> out, DType type,
+                  Algorithm algorithm = Algorithm::kAuto);
+  // Collective. The same with parts of any length, also 0: in_counts[i] elements go to rank i, and
+  // out_counts[i] come from it, which must be what rank i gives this one (else Error kFault,
+  // NQD4005). Parts lie one behind the other, in rank order.
+  void all_to_all_v(std::span<const std::byte> in, std::span<const std::size_t> in_counts,
+                    std::span<std::byte> out, std::span<const std::size_t> out_counts, DType type,
+                    Algorithm algorithm = Algorithm::kAuto);
   // Collective. data of `root` overwrites data of the others.
-  virtual void broadcast(std::span<std::byte> data, int root,
-                         Algorithm algorithm = Algorithm::kAuto) = 0;
-  // Collective.
-  virtual void barrier() = 0;
+  void broadcast(std::span<std::byte> data, int root, Algorithm algorithm = Algorithm::kAuto);
+  // Collective. Returns when every rank has called it.
+  void barrier();
   // What a call of `bytes` (as cost.h counts the payload) runs: kAuto resolved, others as they are.
   // kAuto is what set_tuning's table says, where it can run here; else, and without `bytes`, direct
   // where the ranks of the group reach each other's memory, private buffers included, hierarchical
@@ -154,9 +182,9 @@ class Communicator {
   virtual void send_receive(std::span<const std::byte> data, int to, std::span<std::byte> received,
                             int from, Algorithm algorithm = Algorithm::kAuto) = 0;
 
-  // Collective, in place. Returns at once; operations of one communicator run in issue order.
-  virtual Work all_reduce_async(std::span<std::byte> data, DType type, ReduceOp op,
-                                Algorithm algorithm = Algorithm::kAuto) = 0;
+  // Collective, in place.
+  Work all_reduce_async(std::span<std::byte> data, DType type, ReduceOp op,
+                        Algorithm algorithm = Algorithm::kAuto);
 
   // Collective. Ranks of equal color form a new communicator ordered by (key, rank); color < 0
   // returns null. `group` names its traffic.

@@ -95,7 +95,12 @@ RankTraffic rank_traffic(Collective collective, Algorithm algorithm, std::size_t
                          std::size_t rank, std::size_t count, std::size_t element_bytes,
                          std::size_t ranks_per_node = 1);
 
-// The maximum over ranks of the above.
+// Bytes of the receive buffer that a ring all_reduce of `count` elements keeps: the longest chunk,
+// or two pieces of it where it travels in several (algorithms/pieces.h). 0 for one rank.
+std::size_t ring_all_reduce_scratch(std::size_t ranks, std::size_t count,
+                                    std::size_t element_bytes);
+
+// The maximum of rank_traffic over ranks.
 RankTraffic max_traffic(Collective collective, Algorithm algorithm, std::size_t ranks,
                         std::size_t count, std::size_t element_bytes,
                         std::size_t ranks_per_node = 1);

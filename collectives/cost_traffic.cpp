@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "collectives/algorithms/pieces.h"
+
 namespace nqd::collectives {
 namespace {
 
@@ -71,6 +73,11 @@ RankTraffic ring_all_reduce_traffic(const TrafficCall& call) {
   // pass then ends before the chunk that its right neighbour owned.
   return ring_pass(call, (call.rank + 1) % call.ranks) +
          ring_pass(call, (call.rank + 2) % call.ranks);
+}
+
+std::size_t ring_all_reduce_scratch(std::size_t ranks, std::size_t count,
+                                    std::size_t element_bytes) {
+  return ranks <= 1 ? 0 : ring_scratch_bytes(chunk_of(count, ranks, 0).count, element_bytes);
 }
 
 RankTraffic whole_vectors(const TrafficCall& call, std::uint64_t messages) {

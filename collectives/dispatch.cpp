@@ -27,7 +27,8 @@ std::optional<RankTraffic> direct(PeerMemory& peers, Scratch& scratch, const Col
     case Collective::kReduce:
       return direct_reduce(peers, scratch, c.in, c.out, c.type, c.op, c.root);
     case Collective::kAllToAll:
-      return direct_all_to_all(peers, c.in, c.out, c.type);
+      return c.has_counts() ? direct_all_to_all_v(peers, c)
+                            : direct_all_to_all(peers, c.in, c.out, c.type);
     case Collective::kGather:
       return direct_gather(peers, c.in, c.out, c.type, c.root);
     case Collective::kScatter:
@@ -104,7 +105,8 @@ void by_messages(Transport& transport, Scratch& scratch, const CollectiveCall& c
     case Collective::kReduce:
       return tree_reduce(transport, scratch, c.in, c.out, c.type, c.op, c.root);
     case Collective::kAllToAll:
-      return pairwise_all_to_all(transport, c.in, c.out, c.type);
+      return c.has_counts() ? pairwise_all_to_all_v(transport, c)
+                            : pairwise_all_to_all(transport, c.in, c.out, c.type);
     case Collective::kGather:
       return linear_gather(transport, c.in, c.out, c.type, c.root);
     case Collective::kScatter:

@@ -1,22 +1,11 @@
 // Which function runs which algorithm of which collective, over any transport.
 #pragma once
 
-#include <cstddef>
-#include <span>
-
+#include "collectives/communicator.h"
 #include "collectives/scratch.h"
 #include "collectives/transport.h"
 
 namespace nqd::collectives {
-
-struct CollectiveCall {
-  Collective collective = Collective::kBarrier;
-  std::span<const std::byte> in;
-  std::span<std::byte> out;
-  DType type = DType::kUInt8;
-  ReduceOp op = ReduceOp::kSum;
-  int root = 0;
-};
 
 // Collective. Opens the call on the transport, runs `algorithm` (which is not kAuto, but for
 // barrier) and closes it. The spans are those of the Communicator's function of that name;

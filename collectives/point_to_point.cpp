@@ -54,8 +54,21 @@ std::optional<std::uint64_t> payload(const CollectiveCall& call) {
     case Collective::kBroadcast:
       return call.out.size();
     default:
-      return call.in.size();
+      // Ranks give different amounts where they are counted.
+      return call.has_counts() ? std::nullopt : std::optional<std::uint64_t>(call.in.size());
   }
+}
+
+void check_counts(std::span<const std::size_t> counts, std::size_t bytes, DType type,
+                  std::size_t n) {
+  std::size_t elements = 0;
+  for (const std::size_t count : counts) elements += count;
+  if (counts.size() == n && elements * size_bytes(type) == bytes) return;
+  throw Error(ExitCode::kUsage, "NQD2103",
+              std::to_string(counts.size()) + " counts of together " + std::to_string(elements) +
+                  " elements were given for " + std::to_string(n) + " ranks and " +
+                  std::to_string(bytes) + " bytes",
+              "give one count a rank, which add up to the buffer");
 }
 
 }  // namespace
@@ -65,9 +78,10 @@ PointToPointCommunicator::PointToPointCommunicator(std::unique_ptr<Transport> tr
   transport_->hosts();
 }
 
-void PointToPointCommunicator::run(std::function<void()> operation) {
+template <typename Operation>
+void PointToPointCommunicator::run_in_order(Operation&& operation) {
   if (worker_ && worker_->busy()) {
-    submit(std::move(operation)).wait();
+    submit(std::function<void()>(operation)).wait();
     return;
   }
   try {
@@ -105,6 +119,9 @@ bool PointToPointCommunicator::can_run(Collective collective, Algorithm algorith
 Algorithm PointToPointCommunicator::chosen(Collective collective, Algorithm algorithm,
                                            std::optional<std::uint64_t> bytes) const {
   if (algorithm == Algorithm::kLibrary) return algorithm;
+  if (collective == Collective::kBarrier) {
+    return transport_->peer_memory() != nullptr ? Algorithm::kDirect : Algorithm::kAuto;
+  }
   if (algorithm == Algorithm::kAuto && tuning_ != nullptr && bytes) {
     const auto tuned = tuning_->algorithm(collective, size(), inside_node_, *bytes);
     if (tuned && can_run(collective, *tuned)) return *tuned;
@@ -135,78 +152,56 @@ void PointToPointCommunicator::check_peer(int peer) const {
               "ranks of a group count from 0");
 }
 
-void PointToPointCommunicator::run(const CollectiveCall& call, Algorithm algorithm) {
-  const Algorithm resolved = chosen(call.collective, algorithm, payload(call));
-  run([=, this] { run_collective(*transport_, scratch_, call, resolved); });
-}
-
-void PointToPointCommunicator::all_reduce(std::span<const std::byte> in, std::span<std::byte> out,
-                                          DType type, ReduceOp op, Algorithm algorithm) {
-  check_reduction(in.size(), out.size(), type, op);
-  run({Collective::kAllReduce, in, out, type, op}, algorithm);
-}
-
-Work PointToPointCommunicator::all_reduce_async(std::span<std::byte> data, DType type, ReduceOp op,
-                                                Algorithm algorithm) {
-  check_reduction(data.size(), data.size(), type, op);
-  const Algorithm resolved = chosen(Collective::kAllReduce, algorithm, data.size());
-  const CollectiveCall call{Collective::kAllReduce, data, data, type, op};
-  return submit([=, this] { run_collective(*transport_, scratch_, call, resolved); });
-}
-
-void PointToPointCommunicator::all_gather(std::span<const std::byte> in, std::span<std::byte> out,
-                                          DType type, Algorithm algorithm) {
-  check_shard(in.size(), out.size(), type, size(), rank());
-  run({Collective::kAllGather, in, out, type}, algorithm);
-}
-
-void PointToPointCommunicator::reduce_scatter(std::span<const std::byte> in,
-                                              std::span<std::byte> out, DType type, ReduceOp op,
-                                              Algorithm algorithm) {
-  check_reduction(in.size(), in.size(), type, op);
-  check_shard(out.size(), in.size(), type, size(), rank());
-  run({Collective::kReduceScatter, in, out, type, op}, algorithm);
-}
-
-void PointToPointCommunicator::reduce(std::span<const std::byte> in, std::span<std::byte> out,
-                                      DType type, ReduceOp op, int root, Algorithm algorithm) {
-  check_peer(root);
-  check_reduction(in.size(), rank() == root ? out.size() : in.size(), type, op);
-  run({Collective::kReduce, in, out, type, op, root}, algorithm);
-}
-
-void PointToPointCommunicator::gather(std::span<const std::byte> in, std::span<std::byte> out,
-                                      DType type, int root, Algorithm algorithm) {
-  check_peer(root);
-  if (rank() == root) check_shard(in.size(), out.size(), type, size(), rank());
-  run({Collective::kGather, in, out, type, ReduceOp::kSum, root}, algorithm);
-}
-
-void PointToPointCommunicator::scatter(std::span<const std::byte> in, std::span<std::byte> out,
-                                       DType type, int root, Algorithm algorithm) {
-  check_peer(root);
-  if (rank() == root) check_shard(out.size(), in.size(), type, size(), rank());
-  run({Collective::kScatter, in, out, type, ReduceOp::kSum, root}, algorithm);
-}
-
-void PointToPointCommunicator::all_to_all(std::span<const std::byte> in, std::span<std::byte> out,
-                                          DType type, Algorithm algorithm) {
+void PointToPointCommunicator::check(const CollectiveCall& call) const {
   const auto n = static_cast<std::size_t>(size());
-  check_shard(out.size() / n, in.size(), type, size(), rank());
-  check_shard((out.size() + n - 1) / n, in.size(), type, size(), rank());
-  run({Collective::kAllToAll, in, out, type}, algorithm);
+  const auto shard = [&](std::size_t part, std::size_t total) {
+    check_shard(part, total, call.type, size(), rank());
+  };
+  switch (call.collective) {
+    case Collective::kAllReduce:
+      return check_reduction(call.in.size(), call.out.size(), call.type, call.op);
+    case Collective::kAllGather:
+      return shard(call.in.size(), call.out.size());
+    case Collective::kReduceScatter:
+      check_reduction(call.in.size(), call.in.size(), call.type, call.op);
+      return shard(call.out.size(), call.in.size());
+    case Collective::kReduce:
+      check_peer(call.root);
+      return check_reduction(call.in.size(), rank() == call.root ? call.out.size() : call.in.size(),
+                             call.type, call.op);
+    case Collective::kGather:
+      check_peer(call.root);
+      if (rank() == call.root) shard(call.in.size(), call.out.size());
+      return;
+    case Collective::kScatter:
+      check_peer(call.root);
+      if (rank() == call.root) shard(call.out.size(), call.in.size());
+      return;
+    case Collective::kAllToAll:
+      if (call.has_counts()) {
+        check_counts(call.in_counts, call.in.size(), call.type, n);
+        return check_counts(call.out_counts, call.out.size(), call.type, n);
+      }
+      shard(call.out.size() / n, call.in.size());
+      return shard((call.out.size() + n - 1) / n, call.in.size());
+    case Collective::kBroadcast:
+      return check_peer(call.root);
+    case Collective::kBarrier:
+    case Collective::kSendRecv:
+      return;
+  }
 }
 
-void PointToPointCommunicator::broadcast(std::span<std::byte> data, int root, Algorithm algorithm) {
-  check_peer(root);
-  run({Collective::kBroadcast, {}, data, DType::kUInt8, ReduceOp::kSum, root}, algorithm);
+void PointToPointCommunicator::run(const CollectiveCall& call, Algorithm algorithm) {
+  check(call);
+  const Algorithm resolved = chosen(call.collective, algorithm, payload(call));
+  run_in_order([=, this] { run_collective(*transport_, scratch_, call, resolved); });
 }
 
-void PointToPointCommunicator::barrier() {
-  const bool direct = transport_->peer_memory() != nullptr;
-  run([=, this] {
-    run_collective(*transport_, scratch_, {}, direct ? Algorithm::kDirect : Algorithm::kAuto);
-  });
+Work PointToPointCommunicator::start(const CollectiveCall& call, Algorithm algorithm) {
+  check(call);
+  const Algorithm resolved = chosen(call.collective, algorithm, payload(call));
+  return submit([=, this] { run_collective(*transport_, scratch_, call, resolved); });
 }
 
 void PointToPointCommunicator::send(std::span<const std::byte> data, int to) {
@@ -225,7 +220,7 @@ void PointToPointCommunicator::send_receive(std::span<const std::byte> data, int
   if (to != -1) check_peer(to);
   if (from != -1) check_peer(from);
   const Algorithm resolved = chosen(Collective::kSendRecv, algorithm, data.size());
-  run([=, this] {
+  run_in_order([=, this] {
     transport_->begin(Collective::kSendRecv);
     if (resolved == Algorithm::kLibrary) {
       transport_->library_exchange(data, to, received, from);
@@ -242,7 +237,7 @@ std::unique_ptr<Communicator> PointToPointCommunicator::split(int color, int key
                                                               const std::string& group) {
   const SplitChoice mine{color, key};
   std::unique_ptr<Transport> part;
-  run([&] {
+  run_in_order([&] {
     const auto gathered = transport_->gather_control(std::as_bytes(std::span(&mine, 1)));
     if (color >= 0) part = transport_->subgroup(members_of(gathered, color), group);
   });

@@ -25,22 +25,8 @@ class PointToPointCommunicator final : public Communicator {
   const std::string& host(int rank) const override { return transport_->host(rank); }
   int world_rank(int rank) const override { return transport_->world_rank(rank); }
 
-  void all_reduce(std::span<const std::byte> in, std::span<std::byte> out, DType type, ReduceOp op,
-                  Algorithm algorithm) override;
-  void all_gather(std::span<const std::byte> in, std::span<std::byte> out, DType type,
-                  Algorithm algorithm) override;
-  void reduce_scatter(std::span<const std::byte> in, std::span<std::byte> out, DType type,
-                      ReduceOp op, Algorithm algorithm) override;
-  void reduce(std::span<const std::byte> in, std::span<std::byte> out, DType type, ReduceOp op,
-              int root, Algorithm algorithm) override;
-  void gather(std::span<const std::byte> in, std::span<std::byte> out, DType type, int root,
-              Algorithm algorithm) override;
-  void scatter(std::span<const std::byte> in, std::span<std::byte> out, DType type, int root,
-               Algorithm algorithm) override;
-  void all_to_all(std::span<const std::byte> in, std::span<std::byte> out, DType type,
-                  Algorithm algorithm) override;
-  void broadcast(std::span<std::byte> data, int root, Algorithm algorithm) override;
-  void barrier() override;
+  void run(const CollectiveCall& call, Algorithm algorithm) override;
+  Work start(const CollectiveCall& call, Algorithm algorithm) override;
   Algorithm chosen(Collective collective, Algorithm algorithm,
                    std::optional<std::uint64_t> bytes) const override;
   void set_tuning(std::shared_ptr<const Tuning> tuning) override;
@@ -48,8 +34,6 @@ class PointToPointCommunicator final : public Communicator {
   void receive(std::span<std::byte> data, int from) override;
   void send_receive(std::span<const std::byte> data, int to, std::span<std::byte> received,
                     int from, Algorithm algorithm) override;
-  Work all_reduce_async(std::span<std::byte> data, DType type, ReduceOp op,
-                        Algorithm algorithm) override;
   std::unique_ptr<Communicator> split(int color, int key, const std::string& group) override;
 
   Traffic traffic() const override;
@@ -58,9 +42,11 @@ class PointToPointCommunicator final : public Communicator {
   void set_deadline(std::chrono::milliseconds deadline) override;
 
  private:
-  void run(const CollectiveCall& call, Algorithm algorithm);
-  // Runs `operation` on the caller, or behind the asynchronous operations that are pending.
-  void run(std::function<void()> operation);
+  // Throws Error (kUsage) for a call whose buffers or root do not fit.
+  void check(const CollectiveCall& call) const;
+  // Calls `operation` here, or behind the asynchronous operations that are pending.
+  template <typename Operation>
+  void run_in_order(Operation&& operation);
   Work submit(std::function<void()> operation);
   // Waits until the caller owns the transport.
   void drain() const;

@@ -53,6 +53,8 @@ class Transport {
   // Posts a message and counts it: the only source of traffic counts. The data must stay untouched
   // until wait() returns.
   void send(std::span<const std::byte> data, int to);
+  // Posts a further piece of the message sent last to that rank: counts its bytes alone.
+  void send_more(std::span<const std::byte> data, int to);
   // Posts a receive of exactly data.size() bytes.
   void receive(std::span<std::byte> data, int from);
   // Counts what a collective moved without messages.

@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 
+#include "collectives/communicator.h"
 #include "collectives/cost.h"
 #include "collectives/scratch.h"
 #include "collectives/shared/peer_memory.h"
@@ -58,5 +59,10 @@ std::optional<RankTraffic> direct_scatter(PeerMemory& peers, std::span<const std
 // Rank i reads its part of every other input: (n−1)·part(i).
 std::optional<RankTraffic> direct_all_to_all(PeerMemory& peers, std::span<const std::byte> in,
                                              std::span<std::byte> out, DType type);
+
+// The same with parts of any length (communicator.h, all_to_all_v), after an exchange of the
+// counts: what the others give this rank. Throws NQD4005 when that is not what it expects. At most
+// kDirectSmallBytes / 8 ranks.
+std::optional<RankTraffic> direct_all_to_all_v(PeerMemory& peers, const CollectiveCall& call);
 
 }  // namespace nqd::collectives

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "collectives/algorithms/copy.h"
+#include "collectives/algorithms/parts.h"
 #include "collectives/scratch.h"
 #include "collectives/shared/peer_memory.h"
 
@@ -15,22 +16,6 @@ inline std::size_t size_of(const PeerMemory& peers) {
 }
 inline std::size_t rank_of(const PeerMemory& peers) {
   return static_cast<std::size_t>(peers.rank());
-}
-
-// A range of a vector.
-struct Bytes {
-  std::size_t begin = 0;
-  std::size_t count = 0;
-};
-inline Bytes in_bytes(const Chunk& chunk, DType type) {
-  return {chunk.begin * size_bytes(type), chunk.count * size_bytes(type)};
-}
-inline Bytes line_part(std::size_t vector_bytes, DType type, std::size_t n, std::size_t i) {
-  const std::size_t element = size_bytes(type);
-  return in_bytes(line_chunk_of(vector_bytes / element, element, n, i), type);
-}
-inline Bytes chunk_part(std::size_t vector_bytes, DType type, std::size_t n, std::size_t i) {
-  return in_bytes(chunk_of(vector_bytes / size_bytes(type), n, i), type);
 }
 
 // Whether the open call can run.

@@ -1,24 +1,11 @@
 // The direct collectives that move parts without adding them, and reduce.
-#include <string>
+#include <cstring>
+#include <vector>
 
-#include "base/error.h"
 #include "collectives/algorithms/direct.h"
 #include "collectives/algorithms/direct_parts.h"
 
 namespace nqd::collectives {
-namespace {
-
-[[noreturn]] void throw_wrong_part(Collective collective, int rank, std::size_t got,
-                                   std::size_t expected) {
-  throw Error(ExitCode::kFault, "NQD4005",
-              std::string(name(collective)) + ": rank " + std::to_string(rank) +
-                  " of the group shows " + std::to_string(got) + " bytes where " +
-                  std::to_string(expected) + " are expected",
-              "every rank must make the same call with the same count and type");
-}
-
-}  // namespace
-
 std::optional<RankTraffic> direct_reduce(PeerMemory& peers, Scratch& scratch,
                                          std::span<const std::byte> in, std::span<std::byte> out,
                                          DType type, ReduceOp op, int root) {
@@ -55,9 +42,7 @@ std::optional<RankTraffic> direct_gather(PeerMemory& peers, std::span<const std:
   RankTraffic moved;
   for (int peer = 0; is_root && peer < peers.size(); ++peer) {
     const Bytes part = chunk_part(out.size(), type, size_of(peers), static_cast<std::size_t>(peer));
-    if (peers.in_bytes(peer) != part.count) {
-      throw_wrong_part(Collective::kGather, peer, peers.in_bytes(peer), part.count);
-    }
+    check_part(Collective::kGather, peer, peers.in_bytes(peer), part.count);
     if (peer == root) {
       copy(out.subspan(part.begin, part.count), in);
       continue;
@@ -76,9 +61,7 @@ std::optional<RankTraffic> direct_scatter(PeerMemory& peers, std::span<const std
   peers.open(call, is_root ? in : std::span<const std::byte>{}, {});
   if (!reachable(peers)) return std::nullopt;
   const Bytes part = chunk_part(peers.in_bytes(root), type, size_of(peers), rank_of(peers));
-  if (out.size() != part.count) {
-    throw_wrong_part(Collective::kScatter, peers.rank(), out.size(), part.count);
-  }
+  check_part(Collective::kScatter, peers.rank(), part.count, out.size());
   if (is_root) {
     copy(out, in.subspan(part.begin, part.count));
   } else {
@@ -106,6 +89,36 @@ std::optional<RankTraffic> direct_all_to_all(PeerMemory& peers, std::span<const 
   }
   peers.sync();
   return RankTraffic{n - 1, (n - 1) * part.count};
+}
+
+std::optional<RankTraffic> direct_all_to_all_v(PeerMemory& peers, const CollectiveCall& call) {
+  const std::size_t n = size_of(peers);
+  const DirectCall shown{Collective::kAllToAll, call.type, ReduceOp::kSum, 0, 0};
+  peers.exchange_small(shown, std::as_bytes(call.in_counts));
+  // Before the next call on these slots: what every rank gives this one, and where it lies.
+  std::vector<Bytes> given(n);
+  for (std::size_t peer = 0; peer < n; ++peer) {
+    std::vector<std::size_t> counts(n);
+    std::memcpy(counts.data(), peers.small(static_cast<int>(peer)).data(), n * sizeof counts[0]);
+    given[peer] = parts_in_bytes(counts, call.type)[rank_of(peers)];
+  }
+  peers.open(shown, call.in, {});
+  if (!reachable(peers)) return std::nullopt;
+  const std::vector<Bytes> taken = parts_in_bytes(call.out_counts, call.type);
+  RankTraffic moved{n - 1, 0};
+  for (std::size_t k = 0; k < n; ++k) {
+    const std::size_t peer = (rank_of(peers) + k) % n;
+    check_part(Collective::kAllToAll, static_cast<int>(peer), given[peer].count, taken[peer].count);
+    const auto to = call.out.subspan(taken[peer].begin, taken[peer].count);
+    if (k == 0) {
+      copy(to, call.in.subspan(given[peer].begin, given[peer].count));
+    } else {
+      peers.read_in(static_cast<int>(peer), given[peer].begin, to);
+      moved.bytes_sent += to.size();
+    }
+  }
+  peers.sync();
+  return moved;
 }
 
 }  // namespace nqd::collectives

@@ -3,6 +3,8 @@
 #include <cstring>
 #include <vector>
 
+#include "collectives/algorithms/copy.h"
+#include "collectives/algorithms/parts.h"
 #include "collectives/reduce_tree.h"
 
 namespace nqd::collectives {
@@ -41,6 +43,26 @@ std::size_t own_bytes(const Transport& transport, std::size_t vector_bytes, DTyp
 void pairwise_all_to_all(Transport& transport, std::span<const std::byte> in,
                          std::span<std::byte> out, DType type) {
   exchange_all(transport, in, out, type, own_bytes(transport, in.size(), type));
+}
+
+void pairwise_all_to_all_v(Transport& transport, const CollectiveCall& call) {
+  const auto n = static_cast<std::size_t>(transport.size());
+  const auto rank = static_cast<std::size_t>(transport.rank());
+  const std::vector<Bytes> given = parts_in_bytes(call.in_counts, call.type);
+  const std::vector<Bytes> taken = parts_in_bytes(call.out_counts, call.type);
+  const auto in = [&](std::size_t of) { return call.in.subspan(given[of].begin, given[of].count); };
+  const auto out = [&](std::size_t of) {
+    return call.out.subspan(taken[of].begin, taken[of].count);
+  };
+  check_part(Collective::kAllToAll, transport.rank(), given[rank].count, taken[rank].count);
+  copy(out(rank), in(rank));
+  for (std::size_t s = 1; s < n; ++s) {
+    const std::size_t right = (rank + s) % n;
+    const std::size_t left = (rank + n - s) % n;
+    transport.receive(out(left), static_cast<int>(left));
+    transport.send(in(right), static_cast<int>(right));
+    transport.wait();
+  }
 }
 
 void pairwise_reduce_scatter(Transport& transport, Scratch& scratch, std::span<const std::byte> in,

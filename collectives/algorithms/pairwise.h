@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <span>
 
+#include "collectives/communicator.h"
 #include "collectives/scratch.h"
 #include "collectives/transport.h"
 
@@ -15,6 +16,11 @@ namespace nqd::collectives {
 // scratch.
 void pairwise_all_to_all(Transport& transport, std::span<const std::byte> in,
                          std::span<std::byte> out, DType type);
+
+// The same with parts of any length (communicator.h, all_to_all_v). Empty parts are sent too, so
+// that a length that the two ends do not agree on never goes unseen: n−1 messages. Wire bytes: all
+// of `in` but this rank's own part.
+void pairwise_all_to_all_v(Transport& transport, const CollectiveCall& call);
 
 // As ring_reduce_scatter, but every contribution reaches its owner as it is, who adds them in the
 // canonical order (reduce_tree.h); half-width floats are rounded once. Wire bytes S − chunk(i).

@@ -5,7 +5,7 @@
 
 #include "base/ledger.h"
 #include "base/units.h"
-#include "collectives/types.h"
+#include "collectives/cost.h"
 #include "planner/estimate/memory/runtime_memory.h"
 #include "planner/estimate/memory_model.h"
 #include "planner/layout/buckets.h"
@@ -50,20 +50,19 @@ MemoryTag tag_of(ActivationSpec::Kind kind) {
   return MemoryTag::kWorkspace;
 }
 
-// A ring all_reduce receives one chunk at a time into its communicator's scratch. The trainer has
-// two: "dp" for gradient buckets, and "control" for two doubles a step and, at the end of the run,
-// the step times.
+// A ring all_reduce receives into its communicator's scratch. The trainer has two communicators:
+// "dp" for gradient buckets, and "control" for two doubles a step and, at the end of the run, the
+// step times.
 double ring_scratch_bytes(const Config& config, const StageLayout& layout) {
   const auto ranks = static_cast<std::size_t>(config.parallel.dp);
-  if (ranks <= 1) return 0;
   std::int64_t largest = 0;
   for (const Bucket& bucket : gradient_buckets(layout.tensors, config.train.bucket_bytes, 4)) {
     largest = std::max(largest, bucket.count);
   }
   const auto doubles = static_cast<std::size_t>(std::max<std::int64_t>(2, config.train.steps));
   const std::size_t gradients =
-      4 * collectives::chunk_of(static_cast<std::size_t>(largest), ranks, 0).count;
-  const std::size_t control = 8 * collectives::chunk_of(doubles, ranks, 0).count;
+      collectives::ring_all_reduce_scratch(ranks, static_cast<std::size_t>(largest), 4);
+  const std::size_t control = collectives::ring_all_reduce_scratch(ranks, doubles, 8);
   return static_cast<double>(gradients + control);
 }
 

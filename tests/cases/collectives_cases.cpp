@@ -10,6 +10,7 @@
 #include "collectives/cost.h"
 #include "collectives/host_map.h"
 #include "tests/cases/case_values.h"
+#include "tests/cases/exchange_cases.h"
 
 namespace nqd::collectives {
 namespace {
@@ -570,7 +571,9 @@ CaseReport run_collectives_cases(Communicator& world) {
   cases.hierarchical();
   cases.rooted_and_all_to_all();
   cases.canonical_bits();
-  return cases.report();
+  CaseReport report = cases.report();
+  run_exchange_cases(world, report);
+  return report;
 }
 
 }  // namespace nqd::collectives

@@ -109,6 +109,26 @@ TEST_CASE("a rank that does not arrive is named at the deadline") {
   CHECK(waiting_for.front() == 1);
 }
 
+TEST_CASE("parts that two ranks do not agree on are an error, empty ones too") {
+  for (const Algorithm algorithm : {Algorithm::kPairwise, Algorithm::kDirect}) {
+    const Error error = error_of(2, std::chrono::seconds(5), [&](Communicator& world) {
+      const std::size_t rank_0_gives[] = {1, 3};
+      const std::size_t rank_1_takes[] = {0, 0};
+      const std::size_t from_rank_1[] = {1, 0};
+      std::vector<float> given(4);
+      std::vector<float> taken(1);
+      if (world.rank() == 0) {
+        world.all_to_all_v(bytes_of(std::span<const float>(given)), rank_0_gives,
+                           writable_bytes_of(std::span(taken)), from_rank_1, DType::kFloat32,
+                           algorithm);
+      } else {
+        world.all_to_all_v({}, rank_1_takes, {}, rank_1_takes, DType::kFloat32, algorithm);
+      }
+    });
+    CHECK(error.code() == "NQD4005");
+  }
+}
+
 TEST_CASE("ranks that disagree about the length are told so") {
   const Error error = error_of(2, std::chrono::seconds(5), [](Communicator& world) {
     reduce(world, world.rank() == 0 ? 1000 : 2000);

@@ -1,0 +1,129 @@
+#include "tests/cases/exchange_cases.h"
+
+#include <cstdint>
+#include <numeric>
+#include <string>
+
+#include "tests/cases/case_values.h"
+
+namespace nqd::collectives {
+namespace {
+
+class Exchange {
+ public:
+  Exchange(Communicator& world, CaseReport& report)
+      : world_(world),
+        report_(report),
+        n_(static_cast<std::size_t>(world.size())),
+        rank_(static_cast<std::size_t>(world.rank())) {}
+
+  void parts_of_any_length(Algorithm algorithm, Memory memory, std::size_t unit);
+  void started_calls(Algorithm reducing, Algorithm gathering);
+
+ private:
+  // Elements that `from` gives `to`: uneven, some empty.
+  static std::size_t given(std::size_t from, std::size_t to, std::size_t unit) {
+    return (7 * from + 3 * to) % 5 * unit;
+  }
+  static double value(std::size_t from, std::size_t to, std::size_t i) {
+    return static_cast<double>((1000 * from + 100 * to + i) % 100'003);
+  }
+  void check(bool passed, const std::string& what) {
+    ++report_.checks;
+    if (passed || report_.failures.size() >= 8) return;
+    report_.failures.push_back("rank " + std::to_string(rank_) + ": " + what);
+  }
+
+  Communicator& world_;
+  CaseReport& report_;
+  std::size_t n_;
+  std::size_t rank_;
+};
+
+void Exchange::parts_of_any_length(Algorithm algorithm, Memory memory, std::size_t unit) {
+  std::vector<std::size_t> in_counts(n_);
+  std::vector<std::size_t> out_counts(n_);
+  for (std::size_t r = 0; r < n_; ++r) {
+    in_counts[r] = given(rank_, r, unit);
+    out_counts[r] = given(r, rank_, unit);
+  }
+  Values in(DType::kInt32, std::accumulate(in_counts.begin(), in_counts.end(), std::size_t{0}),
+            memory);
+  Values out(DType::kInt32, std::accumulate(out_counts.begin(), out_counts.end(), std::size_t{0}),
+             memory);
+  std::size_t place = 0;
+  for (std::size_t to = 0; to < n_; ++to) {
+    for (std::size_t i = 0; i < in_counts[to]; ++i) in.set(place++, value(rank_, to, i));
+  }
+  world_.reset_traffic();
+  world_.all_to_all_v(in.bytes(), in_counts, out.bytes(), out_counts, DType::kInt32, algorithm);
+  bool right = true;
+  place = 0;
+  for (std::size_t from = 0; from < n_; ++from) {
+    for (std::size_t i = 0; i < out_counts[from]; ++i) {
+      right = right && out.get(place++) == value(from, rank_, i);
+    }
+  }
+  const std::string what =
+      "all_to_all_v " + std::string(name(algorithm)) + " in units of " + std::to_string(unit);
+  check(right, what);
+  const TrafficCount sent = world_.traffic().at({world_.group(), Collective::kAllToAll});
+  // Messages leave with what is given; a direct exchange reads what is taken.
+  const std::size_t moved = algorithm == Algorithm::kDirect ? out.count() - out_counts[rank_]
+                                                            : in.count() - in_counts[rank_];
+  check(sent.bytes_sent == 4 * moved && sent.messages == n_ - 1, "traffic of " + what);
+  world_.reset_traffic();
+}
+
+void Exchange::started_calls(Algorithm reducing, Algorithm gathering) {
+  constexpr std::size_t kCount = 3001;
+  const Chunk mine = chunk_of(kCount, n_, rank_);
+  Values sum(DType::kFloat32, kCount);
+  fill_input(sum, ReduceOp::kSum, rank_);
+  Values in(DType::kInt64, kCount);
+  fill_input(in, ReduceOp::kMax, rank_);
+  Values shard(DType::kInt64, mine.count);
+  Values all(DType::kInt64, kCount);
+  Values told(DType::kUInt8, kCount);
+  if (rank_ == n_ - 1) fill_input(told, ReduceOp::kSum, 1);
+  std::vector<Work> works;
+  works.push_back(world_.start(
+      {Collective::kReduceScatter, in.bytes(), shard.bytes(), DType::kInt64, ReduceOp::kMax},
+      reducing));
+  works.push_back(world_.all_reduce_async(sum.bytes(), DType::kFloat32, ReduceOp::kSum, reducing));
+  // Reads what the first one, still in flight, will have written.
+  works.push_back(
+      world_.start({Collective::kAllGather, shard.bytes(), all.bytes(), DType::kInt64}, gathering));
+  works.push_back(world_.start({Collective::kBroadcast,
+                                {},
+                                told.bytes(),
+                                DType::kUInt8,
+                                ReduceOp::kSum,
+                                static_cast<int>(n_) - 1},
+                               Algorithm::kAuto));
+  works.push_back(world_.start({}, Algorithm::kAuto));
+  for (std::size_t i = works.size(); i-- > 0;) works[i].wait();
+  bool right = true;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    right = right && sum.get(i) == expected_value(ReduceOp::kSum, n_, i, DType::kFloat32);
+    right = right && all.get(i) == expected_value(ReduceOp::kMax, n_, i, DType::kInt64);
+    right = right && told.get(i) == input_value(ReduceOp::kSum, 1, i);
+  }
+  check(right, "several started collectives in flight");
+}
+
+}  // namespace
+
+void run_exchange_cases(Communicator& world, CaseReport& report) {
+  Exchange exchange(world, report);
+  for (const std::size_t unit : {0, 1, 777}) {
+    exchange.parts_of_any_length(Algorithm::kPairwise, Memory::kPrivate, unit);
+    exchange.parts_of_any_length(Algorithm::kDirect, Memory::kPrivate, unit);
+    exchange.parts_of_any_length(Algorithm::kDirect, Memory::kShared, unit);
+  }
+  exchange.started_calls(Algorithm::kRing, Algorithm::kRing);
+  exchange.started_calls(Algorithm::kAuto, Algorithm::kAuto);
+  world.reset_traffic();
+}
+
+}  // namespace nqd::collectives

@@ -1,0 +1,12 @@
+// More of the shared cases: exchanges of parts of any length, and calls that are started and waited
+// for later.
+#pragma once
+
+#include "tests/cases/collectives_cases.h"
+
+namespace nqd::collectives {
+
+// Collective. Adds to `report`.
+void run_exchange_cases(Communicator& world, CaseReport& report);
+
+}  // namespace nqd::collectives

@@ -1,9 +1,12 @@
 #include "tests/cases/exchange_cases.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <numeric>
 #include <string>
+#include <vector>
 
+#include "collectives/cost.h"
 #include "tests/cases/case_values.h"
 
 namespace nqd::collectives {
@@ -19,6 +22,8 @@ class Exchange {
 
   void parts_of_any_length(Algorithm algorithm, Memory memory, std::size_t unit);
   void started_calls(Algorithm reducing, Algorithm gathering);
+  // Vectors that travel in pieces.
+  void long_vectors(Algorithm algorithm);
 
  private:
   // Elements that `from` gives `to`: uneven, some empty.
@@ -112,6 +117,51 @@ void Exchange::started_calls(Algorithm reducing, Algorithm gathering) {
   check(right, "several started collectives in flight");
 }
 
+void Exchange::long_vectors(Algorithm algorithm) {
+  constexpr std::size_t kCount = 700'001;
+  const auto sum_at = [&](std::size_t i) {
+    return static_cast<std::int32_t>(n_ * (i % 1000) + n_ * (n_ - 1) / 2);
+  };
+  const auto is_sum = [&](std::span<const std::int32_t> got, std::size_t begin) {
+    bool right = true;
+    for (std::size_t i = 0; i < got.size(); ++i) right = right && got[i] == sum_at(begin + i);
+    return right;
+  };
+  const auto traffic_is = [&](Collective collective, Algorithm ran) {
+    const TrafficCount sent = world_.traffic().at({world_.group(), collective});
+    const RankTraffic cost = rank_traffic(collective, ran, n_, rank_, kCount, 4);
+    world_.reset_traffic();
+    return sent.bytes_sent == cost.bytes_sent && sent.messages == cost.messages;
+  };
+  const std::string what = " of a long vector, " + std::string(name(algorithm));
+  const int last = static_cast<int>(n_) - 1;
+  std::vector<std::int32_t> in(kCount);
+  for (std::size_t i = 0; i < kCount; ++i) in[i] = static_cast<std::int32_t>(i % 1000 + rank_);
+  std::vector<std::int32_t> out(kCount);
+  const auto given = bytes_of(std::span<const std::int32_t>(in));
+  const auto taken = writable_bytes_of(std::span(out));
+  world_.reset_traffic();
+  world_.all_reduce(given, taken, DType::kInt32, ReduceOp::kSum, algorithm);
+  check(is_sum(out, 0) && traffic_is(Collective::kAllReduce, algorithm), "all_reduce" + what);
+  if (algorithm == Algorithm::kTree) {
+    world_.reduce(given, taken, DType::kInt32, ReduceOp::kSum, last, algorithm);
+    check(world_.rank() != last || is_sum(out, 0), "reduce" + what);
+    if (world_.rank() != last) std::fill(out.begin(), out.end(), 0);
+    world_.broadcast(taken, last, algorithm);
+    check(is_sum(out, 0), "broadcast" + what);
+  } else {
+    const Chunk mine = chunk_of(kCount, n_, rank_);
+    const auto shard = std::span(out).first(mine.count);
+    world_.reduce_scatter(given, writable_bytes_of(shard), DType::kInt32, ReduceOp::kSum,
+                          algorithm);
+    check(is_sum(shard, mine.begin) && traffic_is(Collective::kReduceScatter, algorithm),
+          "reduce_scatter" + what);
+  }
+  const auto both = writable_bytes_of(std::span(in));
+  world_.all_reduce(both, both, DType::kInt32, ReduceOp::kSum, algorithm);
+  check(is_sum(in, 0), "all_reduce in place" + what);
+}
+
 }  // namespace
 
 void run_exchange_cases(Communicator& world, CaseReport& report) {
@@ -123,6 +173,11 @@ void run_exchange_cases(Communicator& world, CaseReport& report) {
   }
   exchange.started_calls(Algorithm::kRing, Algorithm::kRing);
   exchange.started_calls(Algorithm::kAuto, Algorithm::kAuto);
+  // On more ranks the chunks of a ring are short again.
+  if (world.size() <= 5) {
+    exchange.long_vectors(Algorithm::kRing);
+    exchange.long_vectors(Algorithm::kTree);
+  }
   world.reset_traffic();
 }
 

@@ -1,5 +1,5 @@
-// More of the shared cases: exchanges of parts of any length, and calls that are started and waited
-// for later.
+// More of the shared cases: exchanges of parts of any length, calls that are started and waited for
+// later, and vectors so long that they travel in pieces.
 #pragma once
 
 #include "tests/cases/collectives_cases.h"

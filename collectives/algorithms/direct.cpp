@@ -84,7 +84,12 @@ std::optional<RankTraffic> direct_all_reduce(PeerMemory& peers, Scratch& scratch
   }
   if (is_small(in.size())) {
     peers.exchange_small(call, in);
-    reduce_small(peers, 0, out, call);
+    // Others may still read `in`, where the result would go.
+    const bool in_place = in.data() == out.data();
+    const auto result = in_place ? scratch.take(out.size()) : out;
+    reduce_small(peers, 0, result, call);
+    peers.close_small();
+    copy(out, result);
     return RankTraffic{n - 1, (n - 1) * in.size()};
   }
   peers.open(call, in, out);
@@ -123,6 +128,7 @@ std::optional<RankTraffic> direct_reduce_scatter(PeerMemory& peers, Scratch& scr
   if (is_small(in.size())) {
     peers.exchange_small(call, in);
     reduce_small(peers, mine.begin, out, call);
+    peers.close_small();
     return RankTraffic{n - 1, (n - 1) * in.size()};
   }
   peers.open(call, in, {});
@@ -147,6 +153,7 @@ std::optional<RankTraffic> direct_all_gather(PeerMemory& peers, std::span<const 
       copy(out.subspan(begin, part.size()), part);
       begin += part.size();
     }
+    peers.close_small();
     return moved;
   }
   if (n == 1) {
@@ -180,6 +187,7 @@ std::optional<RankTraffic> direct_broadcast(PeerMemory& peers, std::span<std::by
   if (is_small(data.size())) {
     peers.exchange_small(call, is_root ? data : std::span<const std::byte>{});
     if (!is_root) copy(data, peers.small(root));
+    peers.close_small();
     return moved;
   }
   peers.open(call, is_root ? data : std::span<std::byte>{}, {});

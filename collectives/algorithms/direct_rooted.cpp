@@ -102,6 +102,7 @@ std::optional<RankTraffic> direct_all_to_all_v(PeerMemory& peers, const Collecti
     std::memcpy(counts.data(), peers.small(static_cast<int>(peer)).data(), n * sizeof counts[0]);
     given[peer] = parts_in_bytes(counts, call.type)[rank_of(peers)];
   }
+  peers.close_small();
   peers.open(shown, call.in, {});
   if (!reachable(peers)) return std::nullopt;
   const std::vector<Bytes> taken = parts_in_bytes(call.out_counts, call.type);

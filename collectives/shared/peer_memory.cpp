@@ -1,7 +1,5 @@
 #include "collectives/shared/peer_memory.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -14,13 +12,17 @@
 
 namespace nqd::collectives {
 
+// A small vector up to this size goes through its rank's slot; a longer one in shared memory is
+// read where it is. Measured with 2 ranks on 2 cores: docs/collectives.md.
+constexpr std::size_t kSlotBytes = 256;
+
 // Written by its rank before it arrives, read by the others after.
 struct PeerMemory::Record {
   DirectCall call;
   BufferPlace in;
   BufferPlace out;
-  std::uint64_t small_bytes = 0;
   std::uint32_t freed = 0;
+  std::uint32_t in_place = 0;  // 1: a small vector is read in place, not from the slot
 };
 
 // Two records and two slots, used in turn: a rank that opens call k+2 has seen all others in call
@@ -57,7 +59,10 @@ std::string describe(const DirectCall& call) {
 std::size_t PeerMemory::control_bytes(int size) { return index(size) * sizeof(SharedRank); }
 
 PeerMemory::PeerMemory(std::shared_ptr<Segment> control, Options options)
-    : control_(std::move(control)), options_(std::move(options)), views_(index(options_.size)) {
+    : control_(std::move(control)),
+      options_(std::move(options)),
+      views_(index(options_.size)),
+      smalls_(index(options_.size)) {
   // The phase lies zero-filled in the segment, which is its initial state: peers may look at it
   // before its rank gets here.
   probe();
@@ -123,17 +128,51 @@ void PeerMemory::sync() { arrive_and_wait(); }
 
 void PeerMemory::exchange_small(const DirectCall& call, std::span<const std::byte> mine) {
   ++calls_;
-  record(options_.rank).call = call;
-  record(options_.rank).small_bytes = mine.size();
-  if (!mine.empty()) {
+  Record& shown = record(options_.rank);
+  shown.call = call;
+  shown.in = mine.size() > kSlotBytes ? place_of(mine.data(), mine.size()) : BufferPlace{};
+  shown.in.bytes = mine.size();
+  shown.freed = freed_shared_buffers();
+  shown.in_place = shows_small(shown.in) ? 1 : 0;
+  if (shown.in_place == 0 && !mine.empty()) {
     std::memcpy(shared(options_.rank).small[calls_ % 2], mine.data(), mine.size());
   }
   arrive_and_wait();
   check_equal(call);
+  find_smalls();
 }
 
-std::span<const std::byte> PeerMemory::small(int rank) const {
-  return {shared(rank).small[calls_ % 2], static_cast<std::size_t>(record(rank).small_bytes)};
+bool PeerMemory::shows_small(const BufferPlace& place) const {
+  // A line that is written in one cache and read in another costs more than a second wait, unless
+  // ranks wait for a core.
+  return place.bytes > kSlotBytes && options_.spins > 0 && is_open(place);
+}
+
+void PeerMemory::find_smalls() {
+  small_shown_ = false;
+  for (int peer = 0; peer < options_.size; ++peer) {
+    const Record& theirs = record(peer);
+    const auto bytes = static_cast<std::size_t>(theirs.in.bytes);
+    const std::byte* data = shared(peer).small[calls_ % 2];
+    if (theirs.in_place != 0) {
+      data = reach_in(peer);
+      small_shown_ = true;
+    }
+    smalls_[index(peer)] = {data, bytes};
+  }
+}
+
+void PeerMemory::close_small() {
+  if (small_shown_) sync();
+}
+
+const std::byte* PeerMemory::reach_in(int peer) {
+  const Record& theirs = record(peer);
+  View& view = views_[index(peer)];
+  if (view.freed != theirs.freed) view = {};
+  view.freed = theirs.freed;
+  view.in = reach(theirs.in, view.in_segment);
+  return view.in;
 }
 
 void PeerMemory::find_views() {
@@ -141,9 +180,7 @@ void PeerMemory::find_views() {
   for (int peer = 0; peer < options_.size; ++peer) {
     const Record& theirs = record(peer);
     View& view = views_[index(peer)];
-    if (view.freed != theirs.freed) view = {};
-    view.freed = theirs.freed;
-    view.in = reach(theirs.in, view.in_segment);
+    reach_in(peer);
     view.out = reach(theirs.out, view.out_segment);
     // What is private is private to all, so that the answer is the same on every rank.
     all_open_ = all_open_ && is_open(theirs.in) && is_open(theirs.out);
@@ -162,7 +199,7 @@ bool PeerMemory::is_open(const BufferPlace& place) const {
 }
 
 std::byte* PeerMemory::reach(const BufferPlace& place, std::shared_ptr<Segment>& segment) const {
-  if (options_.one_process || place.segment.pid == ::getpid()) {
+  if (options_.one_process || place.segment.pid == own_process()) {
     return reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(place.address));
   }
   if (!is_open(place) || place.bytes == 0) return nullptr;

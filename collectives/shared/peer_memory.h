@@ -65,9 +65,12 @@ class PeerMemory {
   // Collective. Returns when every rank has called it; what they wrote is visible then.
   void sync();
   // Collective, a call of its own: every rank gives up to kDirectSmallBytes, and returns with all
-  // of theirs in small(), where they stay until the next call but one.
+  // of theirs in small(): copies that stay until the next call but one, or, where that is faster,
+  // `mine` itself, which must stay as it is until close_small().
   void exchange_small(const DirectCall& call, std::span<const std::byte> mine);
-  std::span<const std::byte> small(int rank) const;
+  std::span<const std::byte> small(int rank) const { return smalls_[index(rank)]; }
+  // Collective. Ends the call: waits for the others where some rank showed its own memory.
+  void close_small();
 
   // Ranks of the group that have not arrived where this rank waits.
   std::vector<int> missing() const;
@@ -115,9 +118,16 @@ class PeerMemory {
   bool is_open(const BufferPlace& place) const;
   void probe();
 
+  bool shows_small(const BufferPlace& place) const;
+  void find_smalls();
+  // Maps the peer's `in` of this call where that can be.
+  const std::byte* reach_in(int peer);
+
   const std::shared_ptr<Segment> control_;
   const Options options_;
   std::vector<View> views_;
+  std::vector<std::span<const std::byte>> smalls_;  // of this call
+  bool small_shown_ = false;                        // some of them are a rank's own memory
   SharedBuffer staging_;
   std::uint32_t phase_ = 0;  // this rank's
   std::uint32_t calls_ = 0;

@@ -52,6 +52,9 @@ struct BufferPlace {
   std::uint64_t bytes = 0;
 };
 
+// The identity of this process, which must not fork and go on with collectives.
+std::int64_t own_process();
+
 // Where `data` lies. A span that reaches beyond its shared buffer counts as private.
 BufferPlace place_of(const std::byte* data, std::size_t bytes);
 

@@ -32,7 +32,13 @@ int suspicion(const PeerStatus& peer, const Stage& mine, const std::vector<int>&
 
 std::string describe(const PeerStatus& peer) {
   std::string text = "rank " + std::to_string(peer.world_rank) + " on host " + peer.host + ": ";
-  if (!peer.stage_known) return text + "no answer (a rank of another host is not watched)";
+  if (!peer.stage_known) {
+    text += "no answer";
+    if (!peer.host_silent_s) return text;
+    return text + (*peer.host_silent_s > kHostSilentAfter_s
+                       ? ", and its host has not been heard for " + seconds(*peer.host_silent_s)
+                       : ", though its host is heard");
+  }
   if (peer.silent_s > kSilentAfter_s) text += "no heartbeat for " + seconds(peer.silent_s) + ", ";
   if (peer.ended) return text + "its part of the run has ended";
   return text + (peer.stage.active ? "in " : "last stage ") + describe(peer.stage);
@@ -46,6 +52,11 @@ std::string describe(const Stage& stage) {
                      " of group " + stage.group;
   if (stage.step > 0) text += ", step " + std::to_string(stage.step);
   return text;
+}
+
+bool knows_culprit(const Stage& mine, const std::vector<PeerStatus>& group) {
+  return std::any_of(group.begin(), group.end(),
+                     [&](const PeerStatus& peer) { return suspicion(peer, mine, {}) < 2; });
 }
 
 void Fault::raise() const {

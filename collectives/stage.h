@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,10 +31,14 @@ struct PeerStatus {
   bool stage_known = true;  // false: a rank of another host
   double silent_s = 0;      // since its last sign of life; 0 where it is not watched
   bool ended = false;       // its body has returned
+  // Of another host: since that was heard; none where it never was.
+  std::optional<double> host_silent_s{};
 };
 
 // A heartbeat older than this stands still: several missed ticks, and far below any deadline.
 inline constexpr double kSilentAfter_s = 1.0;
+// Likewise for what hosts say to each other once a second.
+inline constexpr double kHostSilentAfter_s = 2.5;
 
 // A failure of the world as every survivor reports it.
 struct Fault {
@@ -52,6 +57,9 @@ struct Fault {
 // which all ranks agreed to stop must not turn that agreement into a lost peer for those that are
 // still receiving it.
 inline constexpr std::chrono::milliseconds kSettle{100};
+
+// Whether one of `group` stands still or has not reached the call `mine`, as far as is known.
+bool knows_culprit(const Stage& mine, const std::vector<PeerStatus>& group);
 
 // The fault of a wait of `waited_s` in `mine` whose direct peers (world ranks) were `pending`.
 // `group` is every other rank of the group. Ranks whose heartbeat stands still come first, then

@@ -28,12 +28,16 @@ double seconds_between(Watchdog::Clock::time_point from, Watchdog::Clock::time_p
 }  // namespace
 
 Watchdog::Watchdog(std::unique_ptr<Board> board, std::uint32_t own_slot,
-                   std::vector<std::string> hosts, std::function<void(const Error&)> last_words)
+                   std::vector<std::string> hosts, std::function<void(const Error&)> last_words,
+                   std::unique_ptr<Relay> relay)
     : board_(std::move(board)),
       own_slot_(own_slot),
       hosts_(std::move(hosts)),
+      host_map_(hosts_),
       last_words_(std::move(last_words)),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      relay_(std::move(relay)),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      heard_(host_map_.hosts()) {
   open_peers();
   thread_ = std::thread([this] { loop(); });
   g_watchdog = this;
@@ -42,14 +46,18 @@ Watchdog::Watchdog(std::unique_ptr<Board> board, std::uint32_t own_slot,
 Watchdog::~Watchdog() {
   g_watchdog = nullptr;
   stopping_ = true;
-  const std::uint64_t one = 1;
-  // Even if this failed, the thread looks at the flag at its next tick.
-  [[maybe_unused]] const auto written = ::write(wake_, &one, sizeof one);
+  wake();
   thread_.join();
   for (const Peer& peer : peers_) {
     if (peer.descriptor >= 0) ::close(peer.descriptor);
   }
   ::close(wake_);
+}
+
+void Watchdog::wake() const {
+  const std::uint64_t one = 1;
+  // Even if this failed, the thread looks around at its next tick.
+  [[maybe_unused]] const auto written = ::write(wake_, &one, sizeof one);
 }
 
 void Watchdog::open_peers() {
@@ -104,15 +112,20 @@ void Watchdog::fail(const Fault& fault) {
   fault_ = first;
   fault_time_ = Clock::now();
   faulted_.store(true, std::memory_order_release);
+  if (relay_) wake();
 }
 
 void Watchdog::fail_timeout(const Stage& stage, double waited_s, const std::vector<int>& group,
                             const std::vector<int>& pending) {
-  std::vector<PeerStatus> peers;
-  for (const int rank : group) {
-    if (rank != own_world_rank()) peers.push_back(status(rank));
-  }
-  fail(timeout_fault(stage, waited_s, std::move(peers), pending));
+  const auto peers = [&] {
+    std::vector<PeerStatus> others;
+    for (const int rank : group) {
+      if (rank != own_world_rank()) others.push_back(status(rank));
+    }
+    return others;
+  };
+  if (relay_ && !knows_culprit(stage, peers())) await_news();
+  fail(timeout_fault(stage, waited_s, peers(), pending));
 }
 
 void Watchdog::fail_silent(std::chrono::milliseconds deadline) {
@@ -126,6 +139,7 @@ void Watchdog::fail_silent(std::chrono::milliseconds deadline) {
       }
     }
   }
+  if (silent.empty()) silent = unheard_ranks(deadline);
   if (silent.empty()) return;
   const Stage own = board_->stage(own_slot_);
   fail_timeout(own, std::chrono::duration<double>(deadline).count(), silent, silent);
@@ -152,8 +166,15 @@ void Watchdog::leave_together() {
   watchdog->set_state(RankState::kReported);
   std::unique_lock lock(watchdog->mutex_);
   const auto end = watchdog->fault_time_ + kLeaveWithin;
+  auto earliest = watchdog->fault_time_;
+  const Fault fault = *watchdog->fault_;
   lock.unlock();
-  while (!watchdog->all_reported() && Clock::now() < end) {
+  // The thread may not have had its turn yet.
+  if (watchdog->relay_) {
+    watchdog->relay_->send(fault);
+    earliest += kStayFor;
+  }
+  while ((!watchdog->all_reported() || Clock::now() < earliest) && Clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
@@ -164,6 +185,8 @@ PeerStatus Watchdog::status(int world_rank) const {
   result.host = host(world_rank);
   result.stage_known = false;
   const std::lock_guard lock(mutex_);
+  const auto& heard = heard_[host_map_.host_of(static_cast<std::size_t>(world_rank))];
+  if (heard) result.host_silent_s = seconds_between(*heard, Clock::now());
   for (const Peer& peer : peers_) {
     if (board_->world_rank(peer.slot) != world_rank) continue;
     result.stage_known = true;
@@ -184,6 +207,7 @@ void Watchdog::loop() {
     check_library_calls();
     check_grace();
     check_termination();
+    if (relay_) talk_to_hosts();
     poll_peers();
   }
 }
@@ -191,10 +215,12 @@ void Watchdog::loop() {
 void Watchdog::poll_peers() {
   std::vector<pollfd> waits = {{wake_, POLLIN, 0}};
   for (const Peer& peer : peers_) waits.push_back({peer.descriptor, POLLIN, 0});
+  if (relay_) waits.push_back({relay_->descriptor(), POLLIN, 0});
   if (::poll(waits.data(), waits.size(), static_cast<int>(kTick.count())) <= 0) return;
   std::uint64_t count = 0;
   if (waits[0].revents != 0) [[maybe_unused]]
     const auto got = ::read(wake_, &count, sizeof count);
+  if (relay_ && waits.back().revents != 0) hear_hosts();
   for (std::size_t i = 0; i < peers_.size(); ++i) {
     if (waits[i + 1].revents == 0) continue;
     on_exit(peers_[i]);
@@ -247,6 +273,49 @@ void Watchdog::check_library_calls() {
     }
   }
   if (late) fail_timeout(late->first, waited_s, late->second, late->second);
+}
+
+void Watchdog::talk_to_hosts() {
+  const auto now = Clock::now();
+  if (!faulted()) {
+    if (alive_time_ && now - *alive_time_ < kAliveEvery) return;
+    alive_time_ = now;
+    return relay_->send_alive();
+  }
+  std::unique_lock lock(mutex_);
+  if (now - fault_time_ > kRelayFor) return;
+  const Fault fault = *fault_;
+  lock.unlock();
+  relay_->send(fault);
+}
+
+void Watchdog::hear_hosts() {
+  while (const auto news = relay_->receive()) {
+    if (news->fault) fail(*news->fault);
+    const std::lock_guard lock(mutex_);
+    if (news->host < heard_.size()) heard_[news->host] = Clock::now();
+  }
+}
+
+void Watchdog::await_news() {
+  // The watchdog's own thread is the one that hears.
+  if (std::this_thread::get_id() == thread_.get_id()) return;
+  const auto end = Clock::now() + kNewsWait;
+  while (!faulted() && Clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+std::vector<int> Watchdog::unheard_ranks(std::chrono::milliseconds silence) const {
+  std::vector<int> ranks;
+  if (!relay_) return ranks;
+  const std::lock_guard lock(mutex_);
+  for (std::size_t host = 0; host < heard_.size(); ++host) {
+    if (!heard_[host] || Clock::now() - *heard_[host] < silence) continue;
+    const std::vector<int>& there = host_map_.members(host);
+    ranks.insert(ranks.end(), there.begin(), there.end());
+  }
+  return ranks;
 }
 
 void Watchdog::check_grace() {

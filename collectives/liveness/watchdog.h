@@ -1,7 +1,7 @@
 // The thread of a rank that notices what its peers cannot say: that they died, stand still, or
 // failed. It beats this rank's heart on the board, polls a pidfd of every other rank of the host,
-// and so learns of a death within milliseconds. Ranks of other hosts are not watched: a wait for
-// them ends at its deadline.
+// and so learns of a death within milliseconds. Hosts tell each other of faults (relay.h), so that
+// a death on one of them is known on all; a host that cannot be heard is noticed at the deadline.
 //
 // On a fault it sets a flag that waits look at. If the program does not come back within kGrace
 // (it is stuck in a library call or a long computation), the watchdog prints the report itself,
@@ -26,7 +26,9 @@
 #include <vector>
 
 #include "base/error.h"
+#include "collectives/host_map.h"
 #include "collectives/liveness/board.h"
+#include "collectives/liveness/relay.h"
 #include "collectives/stage.h"
 
 namespace nqd::collectives {
@@ -39,11 +41,21 @@ class Watchdog {
   static constexpr std::chrono::milliseconds kLeaveWithin{900};
   static constexpr std::chrono::milliseconds kTerminateAfterFault{2000};
   static constexpr std::chrono::milliseconds kTerminateWait{300};
+  // How often hosts say that they live, and how long a fault is repeated to the others.
+  static constexpr std::chrono::milliseconds kAliveEvery{1000};
+  static constexpr std::chrono::milliseconds kRelayFor{1000};
+  // Nobody leaves earlier after a fault where there are several hosts: mpirun stops forwarding what
+  // ranks of other hosts print when the first rank ends.
+  static constexpr std::chrono::milliseconds kStayFor{300};
+  // A wait that cannot tell who is at fault gives the other hosts, which may, this much longer.
+  static constexpr std::chrono::milliseconds kNewsWait{1000};
 
   // `hosts` by world rank. Every slot of the board must have been entered. `last_words` is what
-  // WorldOptions says of it.
+  // WorldOptions says of it. `relay`, with its peers, where there are several hosts; they number as
+  // in HostMap.
   Watchdog(std::unique_ptr<Board> board, std::uint32_t own_slot, std::vector<std::string> hosts,
-           std::function<void(const Error&)> last_words = {});
+           std::function<void(const Error&)> last_words = {},
+           std::unique_ptr<Relay> relay = nullptr);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
@@ -60,7 +72,7 @@ class Watchdog {
   void fail_timeout(const Stage& stage, double waited_s, const std::vector<int>& group,
                     const std::vector<int>& pending);
   // For a wait without a deadline of its own: fails the world when a peer of this host, whose
-  // process lives, has shown no sign of life for `deadline`.
+  // process lives, or another host that was heard before, has shown no sign of life for `deadline`.
   void fail_silent(std::chrono::milliseconds deadline);
   // The program has the error of the fault in hand; the watchdog need not end the process.
   void acknowledge();
@@ -105,6 +117,7 @@ class Watchdog {
   };
 
   void open_peers();
+  void wake() const;
   void loop();
   // Sleeps until something happens or a tick passes; handles the peers whose process ended.
   void poll_peers();
@@ -112,6 +125,11 @@ class Watchdog {
   bool all_reported() const;
   void note_heartbeats();
   void check_library_calls();
+  void talk_to_hosts();
+  void hear_hosts();
+  // The ranks of hosts that were heard, but not for `silence`.
+  std::vector<int> unheard_ranks(std::chrono::milliseconds silence) const;
+  void await_news();
   void check_grace();
   void check_termination();
   std::string lost_message(std::uint32_t slot) const;
@@ -120,19 +138,23 @@ class Watchdog {
   const std::unique_ptr<Board> board_;
   const std::uint32_t own_slot_;
   const std::vector<std::string> hosts_;
+  const HostMap host_map_;
   const std::function<void(const Error&)> last_words_;
-  int wake_ = -1;  // eventfd: stop, or SIGTERM
+  const std::unique_ptr<Relay> relay_;
+  int wake_ = -1;  // eventfd: stop, SIGTERM, or a fault to relay
 
   std::atomic<bool> faulted_{false};
   std::atomic<bool> acknowledged_{false};
   std::atomic<bool> stopping_{false};
 
   mutable std::mutex mutex_;
-  std::vector<Peer> peers_;                          // descriptors: the thread alone; beats: mutex_
-  std::optional<Fault> fault_;                       // mutex_; constant once faulted_
-  Clock::time_point fault_time_;                     // mutex_
-  std::list<LibraryCall*> library_calls_;            // mutex_
-  std::optional<Clock::time_point> terminate_time_;  // the thread alone
+  std::vector<Peer> peers_;                // descriptors: the thread alone; beats: mutex_
+  std::optional<Fault> fault_;             // mutex_; constant once faulted_
+  Clock::time_point fault_time_;           // mutex_
+  std::list<LibraryCall*> library_calls_;  // mutex_
+  std::vector<std::optional<Clock::time_point>> heard_;  // mutex_; by host, those that were heard
+  std::optional<Clock::time_point> alive_time_;          // the thread alone
+  std::optional<Clock::time_point> terminate_time_;      // the thread alone
 
   std::thread thread_;
 };

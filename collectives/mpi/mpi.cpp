@@ -6,11 +6,14 @@
 #include <cstring>
 #include <memory>
 #include <numeric>
+#include <random>
 #include <utility>
 #include <vector>
 
 #include "base/host.h"
 #include "base/log.h"
+#include "collectives/host_map.h"
+#include "collectives/liveness/relay.h"
 #include "collectives/liveness/watchdog.h"
 #include "collectives/mpi/backoff.h"
 #include "collectives/mpi/mpi_check.h"
@@ -96,6 +99,31 @@ std::pair<std::unique_ptr<Board>, std::uint32_t> open_board(MPI_Comm world) {
   return {std::move(board), slot};
 }
 
+// Collective. Every rank's way to one rank of each other host; null on one host.
+std::unique_ptr<Relay> open_relay(MPI_Comm world, const HostMap& hosts) {
+  if (hosts.hosts() == 1) return nullptr;
+  int world_rank = 0;
+  MPI_Comm_rank(world, &world_rank);
+  const auto rank = static_cast<std::size_t>(world_rank);
+  std::uint64_t job = 0;
+  if (rank == 0) {
+    std::random_device random;
+    job = std::uint64_t{random()} << 32 | random();
+  }
+  check(MPI_Bcast(&job, sizeof job, MPI_BYTE, 0, world), "MPI_Bcast");
+  auto relay = std::make_unique<Relay>(job, static_cast<std::uint32_t>(hosts.host_of(rank)));
+  std::vector<Relay::Address> all(hosts.ranks());
+  check(MPI_Allgather(&relay->address(), sizeof(Relay::Address), MPI_BYTE, all.data(),
+                      sizeof(Relay::Address), MPI_BYTE, world),
+        "MPI_Allgather");
+  for (std::size_t host = 0; host < hosts.hosts(); ++host) {
+    if (host == hosts.host_of(rank)) continue;
+    const std::vector<int>& there = hosts.members(host);
+    relay->add_peer(all[static_cast<std::size_t>(there[hosts.place_of(rank) % there.size()])]);
+  }
+  return relay;
+}
+
 // The MPI world of this process between MPI_Init and MPI_Finalize.
 class Session {
  public:
@@ -104,8 +132,9 @@ class Session {
     check(MPI_Comm_set_errhandler(control_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     std::vector<std::string> hosts = gather_hosts(control_);
     auto [board, slot] = open_board(control_);
-    watchdog_ =
-        std::make_unique<Watchdog>(std::move(board), slot, std::move(hosts), std::move(last_words));
+    auto relay = open_relay(control_, HostMap(hosts));
+    watchdog_ = std::make_unique<Watchdog>(std::move(board), slot, std::move(hosts),
+                                           std::move(last_words), std::move(relay));
   }
 
   Watchdog& watchdog() { return *watchdog_; }

@@ -25,7 +25,7 @@ import tempfile
 import threading
 
 SKIPPED = 77
-TOOLS = ("ip", "tc", "unshare", "nsenter", "setpriv", "mount", "mpirun")
+TOOLS = ("ip", "tc", "unshare", "nsenter", "setpriv", "mount")
 HEAD = "head"
 # What keeps a host in being until its pipe closes: NAME FOLDER. With a file system of its own on
 # /dev/shm shared memory ends at the host. The folder goes with the first host that goes.
@@ -105,10 +105,12 @@ class Job:
 
 
 class Bed:
-    """Context manager. `rate` limits what every host sends and what it receives, as tc writes it."""
+    """Context manager. `rate` limits what every host sends and what it receives, as tc writes it;
+    `mpiexec` is Open MPI's."""
 
-    def __init__(self, hosts, rate=None):
+    def __init__(self, hosts, rate=None, mpiexec="mpirun"):
         self.hosts = list(hosts)
+        self.mpiexec = mpiexec
         self.rate = rate
         self.folder = None
         self.anchors = {}  # Popen by host
@@ -207,7 +209,7 @@ class Bed:
         """Starts a Job on "alpha:2,beta:2"; ranks fill one host after the other unless `flags` say
         otherwise."""
         command = ["setpriv", "--pdeathsig", "KILL"] + self._enter(HEAD) + [
-            "mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--map-by",
+            self.mpiexec, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--map-by",
             "slot", "--mca", "plm_rsh_agent", self.agent, "--mca", "plm_rsh_no_tree_spawn", "1",
             "--mca", "orte_tmpdir_base", "/dev/shm", "--mca", "pml", "ob1", "--mca", "btl",
             "tcp,vader,self", "--host", placement, *flags, *program]

@@ -62,10 +62,12 @@ Outcome all_reduce_on(const std::string& letters, Algorithm algorithm) {
 }
 
 TEST_CASE("the clock adds up: one ring step after another") {
-  // Two hosts of one rank: each of the two steps is half the vector and one latency.
+  // Two hosts of one rank: each of the two steps is half the vector and one latency, or a few where
+  // the ring sends its chunk in pieces.
   const Outcome ring = all_reduce_on("ab", Algorithm::kRing);
-  CHECK(ring.time_s ==
-        doctest::Approx(time_s(Collective::kAllReduce, Algorithm::kRing, 2, kBytes, kAcross)));
+  const double promised_s = time_s(Collective::kAllReduce, Algorithm::kRing, 2, kBytes, kAcross);
+  CHECK(ring.time_s > 0.999 * promised_s);
+  CHECK(ring.time_s < 1.1 * promised_s);
   CHECK(ring.bytes_from_first_host == kBytes);
 }
 

@@ -1,9 +1,5 @@
 #include "collectives/reduce_tree.h"
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
-
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -11,13 +7,15 @@
 #include <type_traits>
 
 #include "collectives/reduce_ops.h"
+#include "collectives/stream.h"
 
 namespace nqd::collectives {
 namespace {
 
-// Elements that pass through the tree together: their accumulators stay in the first-level cache.
+// Elements that pass through the tree together. So few that reads and writes of memory mix: with
+// blocks of 4 KiB an all_reduce of 16 MiB on 2 ranks takes 2.4 times as long.
 template <typename T>
-inline constexpr std::size_t kBlock = 4096 / sizeof(typename AccumulateIn<T>::Type);
+inline constexpr std::size_t kBlock = 512 / sizeof(typename AccumulateIn<T>::Type);
 
 template <typename T, typename Op>
 class Tree {
@@ -27,9 +25,11 @@ class Tree {
 
   Tree(std::span<const std::byte* const> sources, Op op) : sources_(sources), op_(op) {}
 
-  // The reduction of elements [begin, begin + count) of all sources, count <= kBlock<T>.
+  // The reduction of elements [begin, begin + count) of all sources; kBlock<T> elements, or `count`
+  // of them where not kWhole.
+  template <bool kWhole>
   void reduce(std::size_t begin, std::size_t count, Value* result) const {
-    reduce(0, sources_.size(), begin, count, result);
+    reduce<kWhole>(0, sources_.size(), begin, count, result);
   }
 
  private:
@@ -37,8 +37,10 @@ class Tree {
     return reinterpret_cast<const T*>(sources_[source]) + begin;
   }
 
-  void reduce(std::size_t first, std::size_t n, std::size_t begin, std::size_t count,
+  template <bool kWhole>
+  void reduce(std::size_t first, std::size_t n, std::size_t begin, std::size_t up_to,
               Value* result) const {
+    const std::size_t count = kWhole ? kBlock<T> : up_to;
     if (n == 1) {
       const T* const a = at(first, begin);
       for (std::size_t i = 0; i < count; ++i) result[i] = Widen::widen(a[i]);
@@ -54,8 +56,8 @@ class Tree {
     }
     const std::size_t left = std::bit_floor(n - 1);
     alignas(64) Value right[kBlock<T>];
-    reduce(first, left, begin, count, result);
-    reduce(first + left, n - left, begin, count, right);
+    reduce<kWhole>(first, left, begin, count, result);
+    reduce<kWhole>(first + left, n - left, begin, count, right);
     for (std::size_t i = 0; i < count; ++i) result[i] = op_(result[i], right[i]);
   }
 
@@ -81,25 +83,34 @@ const std::byte* finished(typename AccumulateIn<T>::Type* values, std::size_t co
   }
 }
 
+// Reduces elements [begin, begin + up_to) into every output.
+template <bool kWhole, typename T, typename Op>
+void run_block(const Tree<T, Op>& tree, std::span<std::byte* const> outs, std::size_t begin,
+               std::size_t up_to, std::size_t divisor, bool streaming) {
+  const std::size_t count = kWhole ? kBlock<T> : up_to;
+  alignas(64) typename AccumulateIn<T>::Type values[kBlock<T>];
+  alignas(64) T narrow[kBlock<T>];
+  tree.template reduce<kWhole>(begin, count, values);
+  const std::byte* const block = finished<T>(values, count, divisor, narrow);
+  for (std::byte* const out : outs) {
+    if (streaming) {
+      stream_copy(out + begin * sizeof(T), block, count * sizeof(T));
+    } else {
+      std::memcpy(out + begin * sizeof(T), block, count * sizeof(T));
+    }
+  }
+}
+
 template <typename T, typename Op>
 void run(std::span<std::byte* const> outs, std::span<const std::byte* const> sources,
          std::size_t bytes, Op op, std::size_t divisor, bool streaming) {
   const Tree<T, Op> tree(sources, op);
   const std::size_t total = bytes / sizeof(T);
-  alignas(64) typename AccumulateIn<T>::Type values[kBlock<T>];
-  alignas(64) T narrow[kBlock<T>];
-  for (std::size_t begin = 0; begin < total; begin += kBlock<T>) {
-    const std::size_t count = std::min(kBlock<T>, total - begin);
-    tree.reduce(begin, count, values);
-    const std::byte* const block = finished<T>(values, count, divisor, narrow);
-    for (std::byte* const out : outs) {
-      if (streaming) {
-        stream_copy(out + begin * sizeof(T), block, count * sizeof(T));
-      } else {
-        std::memcpy(out + begin * sizeof(T), block, count * sizeof(T));
-      }
-    }
+  std::size_t begin = 0;
+  for (; begin + kBlock<T> <= total; begin += kBlock<T>) {
+    run_block<true>(tree, outs, begin, kBlock<T>, divisor, streaming);
   }
+  if (begin < total) run_block<false>(tree, outs, begin, total - begin, divisor, streaming);
 }
 
 }  // namespace
@@ -112,32 +123,5 @@ void reduce_tree(std::span<std::byte* const> outs, std::span<const std::byte* co
              [&](auto operation) { run<T>(outs, sources, bytes, operation, divisor, streaming); });
   });
 }
-
-#if defined(__SSE2__)
-
-void stream_copy(std::byte* to, const std::byte* from, std::size_t bytes) {
-  constexpr std::size_t kVector = sizeof(__m128i);
-  const std::size_t misplaced = reinterpret_cast<std::uintptr_t>(to) % kVector;
-  const std::size_t head = std::min(bytes, misplaced == 0 ? 0 : kVector - misplaced);
-  std::memcpy(to, from, head);
-  std::size_t done = head;
-  for (; done + kVector <= bytes; done += kVector) {
-    _mm_stream_si128(reinterpret_cast<__m128i*>(to + done),
-                     _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + done)));
-  }
-  std::memcpy(to + done, from + done, bytes - done);
-}
-
-void stream_fence() { _mm_sfence(); }
-
-#else
-
-void stream_copy(std::byte* to, const std::byte* from, std::size_t bytes) {
-  std::memcpy(to, from, bytes);
-}
-
-void stream_fence() {}
-
-#endif
 
 }  // namespace nqd::collectives

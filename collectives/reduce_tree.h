@@ -14,13 +14,8 @@ namespace nqd::collectives {
 
 // Every outs[k] receives the reduction of `sources` (at least one), `bytes` bytes each. An output
 // may be a source. Half-width floats are added in float32 and rounded once, at the end. kAvg
-// divides by the number of sources. `streaming` writes past the caches, for outputs that do not fit
-// in them; follow with stream_fence() before another thread is told.
+// divides by the number of sources. `streaming` stores as collectives/stream.h says.
 void reduce_tree(std::span<std::byte* const> outs, std::span<const std::byte* const> sources,
                  std::size_t bytes, DType type, ReduceOp op, bool streaming);
-
-// Copies past the caches; follow as above.
-void stream_copy(std::byte* to, const std::byte* from, std::size_t bytes);
-void stream_fence();
 
 }  // namespace nqd::collectives

@@ -5,19 +5,20 @@
 
 #include "collectives/algorithms/direct_parts.h"
 #include "collectives/reduce_tree.h"
+#include "collectives/stream.h"
 
 namespace nqd::collectives {
 namespace {
 
-// From here on the vectors of a call pass the caches by, since they do not fit. Measured with 2
-// ranks on 2 cores with 32 MiB of last-level cache, registered float32: all_reduce of 4 MiB takes
-// 0.36 ms past the caches and 0.15 ms through them, of 16 MiB 2.9 and 2.2 ms.
-constexpr std::size_t kStreamBytes = std::size_t{64} << 20;
+// When the vectors of all ranks together are as long as this, what is written passes the caches by,
+// since it would not stay there. Measured with 2 ranks on 2 cores and 32 MiB of last-level cache,
+// registered float32: docs/collectives.md.
+constexpr std::size_t kStreamBytes = std::size_t{32} << 20;
 // What is pulled from private memory at a time: a block of each peer stays in the cache until it is
 // added, and a system call is cheap beside it.
 constexpr std::size_t kPullBytes = std::size_t{256} << 10;
 
-bool streams(std::size_t bytes) { return bytes >= kStreamBytes; }
+bool streams(std::size_t bytes, std::size_t ranks) { return bytes * ranks >= kStreamBytes; }
 
 // Reduces the small vectors of all ranks, from byte `begin` on, into `out`.
 void reduce_small(const PeerMemory& peers, std::size_t begin, std::span<std::byte> out,
@@ -68,7 +69,7 @@ void reduce_part(PeerMemory& peers, Scratch& scratch, const Bytes& part,
     }
     for (std::size_t k = 0; k < outs.size(); ++k) targets[k] = outs[k] + done;
     reduce_tree(targets, sources, bytes, call.type, call.op,
-                streams(static_cast<std::size_t>(call.bytes)));
+                streams(static_cast<std::size_t>(call.bytes), n));
   }
   stream_fence();
 }
@@ -167,7 +168,7 @@ std::optional<RankTraffic> direct_all_gather(PeerMemory& peers, std::span<const 
     const std::size_t peer = (rank_of(peers) + k) % n;
     const Bytes part = in_bytes(chunk_of(out.size() / size_bytes(type), n, peer), type);
     const std::byte* const open = peers.in(static_cast<int>(peer));
-    if (open != nullptr && streams(out.size())) {
+    if (open != nullptr && streams(out.size(), n)) {
       stream_copy(out.data() + part.begin, open, part.count);
     } else {
       peers.read_in(static_cast<int>(peer), 0, out.subspan(part.begin, part.count));

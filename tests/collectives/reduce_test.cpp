@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "collectives/reduce_tree.h"
+#include "collectives/stream.h"
 
 namespace nqd::collectives {
 namespace {

@@ -1,6 +1,7 @@
 #include "collectives/mpi/mpi.h"
 
 #include <mpi.h>
+#include <signal.h>
 
 #include <array>
 #include <cstring>
@@ -23,7 +24,17 @@
 namespace nqd::collectives::mpi {
 namespace {
 
+// MPICH's launcher, when told not to end a job that has lost a rank (-disable-auto-cleanup), tells
+// the others by SIGUSR1. Unhandled, that would end them before their watchdog has reported the
+// loss.
+void outlive_notice_of_lost_rank() {
+  struct sigaction current {};
+  ::sigaction(SIGUSR1, nullptr, &current);
+  if (current.sa_handler == SIG_DFL) ::signal(SIGUSR1, SIG_IGN);
+}
+
 void initialize(const LaunchIdentity& identity) {
+  if (identity.launcher == "mpich") outlive_notice_of_lost_rank();
   int initialized = 0;
   MPI_Initialized(&initialized);
   if (initialized != 0) {

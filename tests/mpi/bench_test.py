@@ -13,7 +13,7 @@ ARGS = None
 # mpirun reports one code for the job: every rank's own goes to a file. The trap lets the shell outlive
 # the SIGTERM that mpirun sends when the first rank has failed.
 WRAPPER = ('trap : TERM; "$@"; code=$?; '
-           'echo "$code" > "$NQD_TEST_FOLDER/exit.$OMPI_COMM_WORLD_RANK"; exit $code')
+           'echo "$code" > "$NQD_TEST_FOLDER/exit.${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"; exit $code')
 SMALL = ["-b", "4K", "-e", "64K", "-f", "4", "-n", "3", "-w", "1"]
 
 
@@ -52,7 +52,7 @@ class BenchTest(unittest.TestCase):
                                    "direct", "library"), 3)
         self.assertEqual(document["backend"], "mpi")
         self.assertEqual(document["world_size_actual"], 3)
-        self.assertEqual({rank["launcher"] for rank in document["ranks"]}, {"openmpi"})
+        self.assertEqual({rank["launcher"] for rank in document["ranks"]}, {ARGS.launcher})
 
     def test_every_collective_verifies_with_registered_buffers(self):
         for collective, algorithms in (("all_gather", ("ring", "direct")),
@@ -135,12 +135,13 @@ class BenchTest(unittest.TestCase):
     def test_ranks_asked_for_must_be_the_ranks_started(self):
         codes, _, errors = self.mpirun(2, "all_reduce", *SMALL, "--ranks", "4")
         self.assertEqual(codes, [3, 3])
-        self.assertIn("asked for 4 ranks, but openmpi started 2", errors)
+        self.assertIn(f"asked for 4 ranks, but {ARGS.launcher} started 2", errors)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--mpiexec", required=True)
     parser.add_argument("--nqd", required=True)
+    parser.add_argument("--launcher", default="openmpi")
     ARGS, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0]] + rest)

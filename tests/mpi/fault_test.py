@@ -19,21 +19,26 @@ import unittest
 ARGS = None
 HOST = socket.gethostname()
 
-# The trap lets the shell outlive mpirun's SIGTERM; a handler, unlike "ignore", is not inherited.
-# Built-ins alone after the program: mpirun signals the whole process group.
-WRAPPER = ('trap : TERM; "$@"; code=$?; '
-           'echo "$code $EPOCHREALTIME" > "$NQD_TEST_FOLDER/exit.$OMPI_COMM_WORLD_RANK"; exit $code')
+# The trap lets the shell outlive mpirun's SIGTERM, and the SIGUSR1 by which MPICH's launcher tells of
+# a lost rank; a handler, unlike "ignore", is not inherited. Built-ins alone after the program: mpirun
+# signals the whole process group.
+WRAPPER = ('trap : TERM USR1; "$@"; code=$?; echo "$code $EPOCHREALTIME" '
+           '> "$NQD_TEST_FOLDER/exit.${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"; exit $code')
+# MPICH's launcher would otherwise end every rank by SIGKILL as soon as it misses one.
+FLAGS = {"openmpi": [], "mpich": ["-disable-auto-cleanup"]}
 
 
 class Job:
     """A running fault_program of `ranks` ranks."""
 
-    def __init__(self, ranks, mode, deadline_ms=20000, asked=None):
+    def __init__(self, ranks, mode, deadline_ms=20000, asked=None, flags=None):
         self.ranks = ranks
         self.folder = tempfile.mkdtemp()
         self.pids = {}
         self.struck = None
-        command = [ARGS.mpiexec, "-n", str(ranks), "bash", "-c", WRAPPER, "rank", ARGS.program, mode,
+        self.stopped = None
+        command = [ARGS.mpiexec, *(FLAGS[ARGS.launcher] if flags is None else flags),
+                   "-n", str(ranks), "bash", "-c", WRAPPER, "rank", ARGS.program, mode,
                    str(deadline_ms)] + ([str(asked)] if asked else [])
         self.errors = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.errors,
@@ -55,14 +60,28 @@ class Job:
     def strike(self, rank, number):
         self.struck = time.time()
         os.kill(self.pids[rank], number)
+        if number == signal.SIGSTOP:
+            self.stopped = rank
+
+    def end_stopped(self):
+        """Does for a launcher that leaves a stopped rank alone what others do once a rank has failed."""
+        others = [self.exit_path(rank) for rank in range(self.ranks) if rank != self.stopped]
+        while not all(map(os.path.exists, others)) and self.process.poll() is None:
+            time.sleep(0.01)
+        os.kill(self.pids[self.stopped], signal.SIGKILL)
+
+    def exit_path(self, rank):
+        return os.path.join(self.folder, f"exit.{rank}")
 
     def finish(self):
         """Exit code and seconds since the strike by rank, and all of stderr."""
+        if self.stopped is not None and ARGS.launcher == "mpich":
+            self.end_stopped()
         self.process.communicate()
         self.guard.cancel()
         exits = {}
         for rank in range(self.ranks):
-            path = os.path.join(self.folder, f"exit.{rank}")
+            path = self.exit_path(rank)
             if os.path.exists(path) and os.path.getsize(path) > 0:
                 with open(path, encoding="ascii") as file:
                     code, at = file.read().split()
@@ -186,12 +205,34 @@ class FaultTest(unittest.TestCase):
     def test_world_of_another_size_does_not_start(self):
         exits, errors = Job(2, "return", asked=5).finish()
         self.assertEqual({code for code, _ in exits.values()}, {3})
-        self.assertIn("asked for 5 ranks, but openmpi started 2", errors)
+        self.assertIn(f"asked for 5 ranks, but {ARGS.launcher} started 2", errors)
+
+    def test_notice_of_the_launcher_does_not_end_a_rank(self):
+        if ARGS.launcher != "mpich":
+            self.skipTest("this launcher sends no SIGUSR1")
+        job = Job(3, "reduce").wait_ready()
+        for pid in job.pids.values():
+            os.kill(pid, signal.SIGUSR1)
+        job.strike(1, signal.SIGKILL)
+        exits, errors = job.finish()
+        self.check_survivors(exits, errors, (0, 2), f"NQD4001]: rank 1 on host {HOST} was lost", 0.9)
+
+    def test_launcher_left_to_itself_ends_the_job(self):
+        job = Job(3, "reduce", flags=[]).wait_ready()
+        job.strike(1, signal.SIGKILL)
+        job.finish()
+        self.assertNotEqual(job.process.returncode, 0)
+        self.assertLess(time.time() - job.struck, 5)
+        # The launcher may have ended the shells alone: then the ranks notice for themselves.
+        while any(os.path.exists(f"/proc/{pid}") for pid in job.pids.values()):
+            self.assertLess(time.time() - job.struck, 5, "a rank is left")
+            time.sleep(0.01)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--mpiexec", required=True)
     parser.add_argument("--program", required=True)
+    parser.add_argument("--launcher", choices=sorted(FLAGS), default="openmpi")
     ARGS, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0]] + rest, verbosity=1)

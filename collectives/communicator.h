@@ -1,5 +1,5 @@
 // The one interface through which ranks exchange data. Backends: local (ranks are threads of one
-// process) and mpi. Every call marked "collective" must be made by all ranks of the communicator in
+// process), mpi and shm (ranks are processes). Every call marked "collective" must be made by all ranks of the communicator in
 // the same order with the same count, type and operator.
 //
 // Failure: when a rank of the world is lost, stops answering until the deadline, or fails, every
@@ -116,7 +116,7 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual const std::string& group() const = 0;         // "world" or the name given to split
-  virtual std::string_view backend() const = 0;         // "local" or "mpi"
+  virtual std::string_view backend() const = 0;         // "local", "mpi" or "shm"
   virtual const std::string& host(int rank) const = 0;  // host name of a rank of this group
   virtual int world_rank(int rank) const = 0;
 

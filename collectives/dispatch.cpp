@@ -10,6 +10,7 @@
 #include "collectives/algorithms/pairwise.h"
 #include "collectives/algorithms/ring.h"
 #include "collectives/algorithms/tree.h"
+#include "collectives/call_check.h"
 
 namespace nqd::collectives {
 namespace {
@@ -119,9 +120,23 @@ void by_messages(Transport& transport, Scratch& scratch, const CollectiveCall& c
 
 }  // namespace
 
+std::optional<std::uint64_t> payload_bytes(const CollectiveCall& call) {
+  switch (call.collective) {
+    case Collective::kGather:
+    case Collective::kScatter:
+      return std::nullopt;
+    case Collective::kAllGather:
+    case Collective::kBroadcast:
+      return call.out.size();
+    default:
+      return call.has_counts() ? std::nullopt : std::optional<std::uint64_t>(call.in.size());
+  }
+}
+
 void run_collective(Transport& transport, Scratch& scratch, const CollectiveCall& call,
-                    Algorithm algorithm) {
+                    Algorithm algorithm, bool check) {
   transport.begin(call.collective);
+  if (check) check_same_call(transport, call, algorithm);
   if (algorithm == Algorithm::kDirect) {
     run_direct(transport, scratch, call);
   } else if (algorithm == Algorithm::kLibrary) {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/call_check.h"
 #include "collectives/cost.h"
 #include "collectives/reduce.h"
 #include "collectives/tuning.h"
@@ -44,21 +45,6 @@ void check_shard(std::size_t shard_bytes, std::size_t total_bytes, DType type, i
               "size the shard with chunk_of(total, ranks, rank)");
 }
 
-// Of the full vector, as cost.h counts it. A rank of a gather or scatter knows its own part alone.
-std::optional<std::uint64_t> payload(const CollectiveCall& call) {
-  switch (call.collective) {
-    case Collective::kGather:
-    case Collective::kScatter:
-      return std::nullopt;
-    case Collective::kAllGather:
-    case Collective::kBroadcast:
-      return call.out.size();
-    default:
-      // Ranks give different amounts where they are counted.
-      return call.has_counts() ? std::nullopt : std::optional<std::uint64_t>(call.in.size());
-  }
-}
-
 void check_counts(std::span<const std::size_t> counts, std::size_t bytes, DType type,
                   std::size_t n) {
   std::size_t elements = 0;
@@ -73,8 +59,9 @@ void check_counts(std::span<const std::size_t> counts, std::size_t bytes, DType 
 
 }  // namespace
 
-PointToPointCommunicator::PointToPointCommunicator(std::unique_ptr<Transport> transport)
-    : transport_(std::move(transport)) {
+PointToPointCommunicator::PointToPointCommunicator(std::unique_ptr<Transport> transport,
+                                                   bool check_calls)
+    : transport_(std::move(transport)), check_calls_(check_calls) {
   transport_->hosts();
 }
 
@@ -194,14 +181,14 @@ void PointToPointCommunicator::check(const CollectiveCall& call) const {
 
 void PointToPointCommunicator::run(const CollectiveCall& call, Algorithm algorithm) {
   check(call);
-  const Algorithm resolved = chosen(call.collective, algorithm, payload(call));
-  run_in_order([=, this] { run_collective(*transport_, scratch_, call, resolved); });
+  const Algorithm resolved = chosen(call.collective, algorithm, payload_bytes(call));
+  run_in_order([=, this] { run_collective(*transport_, scratch_, call, resolved, check_calls_); });
 }
 
 Work PointToPointCommunicator::start(const CollectiveCall& call, Algorithm algorithm) {
   check(call);
-  const Algorithm resolved = chosen(call.collective, algorithm, payload(call));
-  return submit([=, this] { run_collective(*transport_, scratch_, call, resolved); });
+  const Algorithm resolved = chosen(call.collective, algorithm, payload_bytes(call));
+  return submit([=, this] { run_collective(*transport_, scratch_, call, resolved, check_calls_); });
 }
 
 void PointToPointCommunicator::send(std::span<const std::byte> data, int to) {
@@ -238,12 +225,13 @@ std::unique_ptr<Communicator> PointToPointCommunicator::split(int color, int key
   const SplitChoice mine{color, key};
   std::unique_ptr<Transport> part;
   run_in_order([&] {
+    if (check_calls_) check_same_split(*transport_);
     const auto gathered = transport_->gather_control(std::as_bytes(std::span(&mine, 1)));
     if (color >= 0) part = transport_->subgroup(members_of(gathered, color), group);
   });
   if (!part) return nullptr;
   part->set_deadline(transport_->deadline());
-  auto split = std::make_unique<PointToPointCommunicator>(std::move(part));
+  auto split = std::make_unique<PointToPointCommunicator>(std::move(part), check_calls_);
   split->set_tuning(tuning_);
   return split;
 }

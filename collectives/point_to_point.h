@@ -16,7 +16,8 @@ namespace nqd::collectives {
 
 class PointToPointCommunicator final : public Communicator {
  public:
-  explicit PointToPointCommunicator(std::unique_ptr<Transport> transport);
+  // `check_calls`: as in WorldOptions.
+  explicit PointToPointCommunicator(std::unique_ptr<Transport> transport, bool check_calls = false);
 
   int rank() const override { return transport_->rank(); }
   int size() const override { return transport_->size(); }
@@ -54,6 +55,7 @@ class PointToPointCommunicator final : public Communicator {
   bool can_run(Collective collective, Algorithm algorithm) const;
 
   std::shared_ptr<Transport> transport_;
+  const bool check_calls_;
   Scratch scratch_;
   std::shared_ptr<const Tuning> tuning_;
   bool inside_node_ = true;  // all ranks of the group; valid with a tuning_

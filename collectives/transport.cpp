@@ -8,8 +8,10 @@ void Transport::begin(Collective collective) {
   const bool point_to_point = collective == Collective::kSendRecv;
   std::uint64_t& calls = point_to_point ? point_to_point_calls_ : collective_calls_;
   stage_ = {group_, collective, ++calls, 0, true};
-  tag_ = point_to_point ? kPointToPointTag
-                        : kFirstCollectiveTag + static_cast<int>(calls % kCollectiveTags);
+  tag_ = point_to_point
+             ? kPointToPointTag
+             : kFirstCollectiveTag + static_cast<int>(calls % kTaggedCalls) * kTagsPerCall +
+                   static_cast<int>(collective);
   do_check();
   do_publish();
   ++counts_[collective].calls;
@@ -57,6 +59,14 @@ const HostMap& Transport::hosts() const {
     hosts_.emplace(names);
   }
   return *hosts_;
+}
+
+void Transport::throw_wrong_length(int from, const std::string& got, std::size_t expected) const {
+  throw Error(ExitCode::kFault, "NQD4005",
+              "rank " + std::to_string(world_rank(rank())) + " received " + got +
+                  " bytes from rank " + std::to_string(world_rank(from)) + " where it expected " +
+                  std::to_string(expected) + " in " + describe(stage_),
+              "every rank must make the same call with the same count and type");
 }
 
 void Transport::library_collective(const CollectiveCall&) {

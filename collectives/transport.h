@@ -42,6 +42,8 @@ class Transport {
   virtual int world_rank(int rank) const = 0;
   virtual const std::string& host(int rank) const = 0;
   const std::string& group() const { return group_; }
+  // The call that this rank is in, or was in last.
+  const Stage& stage() const { return stage_; }
 
   // Opens a call: gives it a sequence number and a tag of its own, so that messages of calls that
   // ranks issue in different orders never match. Every rank of the group must open the same
@@ -94,7 +96,9 @@ class Transport {
   void set_deadline(std::chrono::milliseconds deadline) { deadline_ = deadline; }
 
  protected:
-  const Stage& stage() const { return stage_; }
+  // Throws Error (kFault, NQD4005) for a message of `got` bytes.
+  [[noreturn]] void throw_wrong_length(int from, const std::string& got,
+                                       std::size_t expected) const;
 
  private:
   // Throws when the world has already failed.
@@ -115,11 +119,12 @@ class Transport {
   mutable std::optional<HostMap> hosts_;
 };
 
-// Tags: point to point, control exchanges, then collectives by sequence number. MPI promises tags
-// up to 32767.
+// Tags: point to point, control exchanges, then collectives by sequence number and collective, so
+// that ranks in different calls never take each other's messages. MPI promises tags up to 32767.
 inline constexpr int kPointToPointTag = 0;
 inline constexpr int kControlTag = 1;
 inline constexpr int kFirstCollectiveTag = 2;
-inline constexpr int kCollectiveTags = 32'000;
+inline constexpr int kTagsPerCall = 16;  // more than there are collectives
+inline constexpr int kTaggedCalls = 2000;
 
 }  // namespace nqd::collectives

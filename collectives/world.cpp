@@ -4,6 +4,7 @@
 
 #include "collectives/local/local.h"
 #include "collectives/mpi/mpi.h"
+#include "collectives/shared/cross_memory.h"
 
 namespace nqd::collectives {
 namespace {
@@ -25,6 +26,35 @@ void check_transport(const LaunchIdentity& identity) {
                   : "start the job with mpirun, or run one process with --ranks N");
 }
 
+[[noreturn]] void throw_backend(const LaunchIdentity& identity, ExitCode code,
+                                const std::string& message, const std::string& hint) {
+  Error error(code, "NQD3007", message, hint);
+  error.set_quiet(identity.rank != 0);
+  throw error;
+}
+
+void check_backend(const std::string& backend, const LaunchIdentity& identity) {
+  if (backend == "auto") return;
+  if (backend == "local") {
+    if (!is_multi_process(identity)) return;
+    throw_backend(
+        identity, ExitCode::kEnvironment,
+        "the local backend runs ranks as threads of one process, but " + identity.launcher +
+            " started rank " + std::to_string(identity.rank) + " of " +
+            std::to_string(identity.world_size) + " (" + identity.rank_source + ")",
+        "start one process without the launcher (--ranks N), or use --backend mpi or shm");
+  }
+  if (backend == "mpi" || backend == "shm") {
+    if (is_multi_process(identity)) return;
+    throw_backend(
+        identity, ExitCode::kEnvironment,
+        "the " + backend + " backend runs ranks as processes of a launcher, and there is none",
+        "start it with `mpirun -n N nqd ...`, or use --backend local");
+  }
+  throw_backend(identity, ExitCode::kUsage, "there is no backend `" + backend + "`",
+                "use auto, local, mpi or shm");
+}
+
 void check_asked(const WorldOptions& options, const LaunchIdentity& identity) {
   if (!options.ranks || *options.ranks == identity.world_size) return;
   throw Error(ExitCode::kEnvironment, "NQD3001",
@@ -38,8 +68,15 @@ void check_asked(const WorldOptions& options, const LaunchIdentity& identity) {
 }  // namespace
 
 std::vector<BackendStatus> backend_status() {
-  return {{"local", true, "ranks are threads of one process"},
-          {"mpi", mpi::is_available(), mpi::detail()}};
+  const std::string obstacle = cross_memory_obstacle();
+  const std::string long_messages =
+      obstacle.empty() ? "long messages are read in place (process_vm_readv works)"
+                       : "long messages from private memory pass through copies (" + obstacle + ")";
+  return {
+      {"local", true, "ranks are threads of one process"},
+      {"mpi", mpi::is_available(), mpi::detail()},
+      {"shm", mpi::is_available(),
+       mpi::is_available() ? "ranks are processes of one host; " + long_messages : mpi::detail()}};
 }
 
 void run_threads(int ranks, const WorldOptions& options,
@@ -54,6 +91,7 @@ void run_threads(int ranks, const WorldOptions& options,
 
 void run_world(const WorldOptions& options, const std::function<void(Communicator&)>& body) {
   const LaunchIdentity identity = read_launch_identity();
+  check_backend(options.backend, identity);
   if (!is_multi_process(identity)) return run_threads(options.ranks.value_or(1), options, body);
   check_transport(identity);
   check_asked(options, identity);

@@ -18,6 +18,14 @@ struct WorldOptions {
   // Makes ranks that are threads pretend to be on several hosts: the host name of each, for tests
   // of what ranks of different hosts do. Empty: this host.
   std::vector<std::string> pretended_hosts{};
+  // "local": threads of this process. "mpi": the launcher's processes, through MPI. "shm": the
+  // same, on one host, with messages through memory that they share. "auto": mpi under a launcher,
+  // else local.
+  std::string backend = "auto";
+  // Before every collective and split the ranks compare what they call (collective, sequence
+  // number, bytes, type, operator, root, algorithm), and a difference is Error (kFault, NQD4005) on
+  // all of them. Costs an exchange of all ranks a call. Sends and receives are not compared.
+  bool check_calls = false;
   // Called at most once, with the error that the body would have got, on a thread of its own, when
   // the body of a rank that is a process has not come back from its own work a moment after a
   // fault; the process ends when it returns. For what must be written before that; it must not
@@ -38,7 +46,7 @@ struct LaunchIdentity {
 LaunchIdentity read_launch_identity();
 
 // The backends of this build with why one is missing: {"local", true, ""}, {"mpi", false, "built
-// with NQD_WITH_MPI=OFF"}.
+// with NQD_WITH_MPI=OFF"}. "shm" says how long messages between processes travel.
 struct BackendStatus {
   std::string name;
   bool available = false;
@@ -50,6 +58,8 @@ std::vector<BackendStatus> backend_status();
 // present) one call on the calling thread with the MPI world; otherwise `ranks` threads with the
 // local backend. Returns after every local rank's body returned.
 //
+// Throws Error NQD3007 when options.backend names no backend (kUsage), or one that cannot run here
+// (kEnvironment): local under a launcher, mpi and shm without one, shm across hosts.
 // Throws Error (kEnvironment, NQD3001) when options.ranks differs from the launcher's world size;
 // NQD3003 when a launcher is present but this build has no MPI. The first failure of a body is
 // rethrown after all local ranks ended, the root cause before the PeerLostErrors that it caused.

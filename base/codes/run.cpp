@@ -78,6 +78,10 @@ constexpr std::array kTable = {
              "which starts N worlds of one rank."},
     CodeInfo{"NQD3006", "MPI cannot be started twice in one process",
              "MPI_Init may be called once in the life of a process. One command runs one world."},
+    CodeInfo{"NQD3007", "the backend asked for cannot run here",
+             "local runs ranks as threads of one process, so not under a launcher; mpi and shm run "
+             "the processes that a launcher started, shm only those of one host that share memory. "
+             "auto takes what fits."},
     // 4000: run-time faults
     CodeInfo{"NQD4001", "a rank was lost or failed",
              "A rank of the job died, or reported an error, while others needed it. The message "
@@ -96,18 +100,21 @@ constexpr std::array kTable = {
         "library refused it, as builds restricted to approved algorithms do, or memory ran out. "
         "Nothing was written. Try without OPENSSL_CONF, and look at `openssl dgst -sha256`."},
     CodeInfo{"NQD4005", "ranks disagree about a message",
-             "A message arrived with another length than its receiver expected: the ranks made "
-             "different calls, or the same call with different counts or types."},
+             "A message arrived with another length than its receiver expected, or belongs to "
+             "another call: the ranks made different calls, or the same call with different counts "
+             "or types. --check-calls compares all calls and names the rank that differs."},
     CodeInfo{"NQD4006", "loss or gradient is not finite",
              "The update would have made every weight useless. The weights of the step before were "
              "the last good ones: lower the learning rate, lengthen the warm-up, or look at the "
              "data of that step."},
     CodeInfo{"NQD4010", "the MPI library reported an error",
              "A call into MPI failed. The message holds the library's own text."},
-    CodeInfo{"NQD4011", "memory of another rank cannot be reached",
-             "A direct collective maps shared buffers of the other ranks of a host, or reads their "
-             "private memory (process_vm_readv). It worked when the group was made and fails now: "
-             "most often this process has run out of memory, mappings or open files."},
+    CodeInfo{
+        "NQD4011", "memory of another rank cannot be reached",
+        "A direct collective, or a long message of the shm backend, maps shared buffers of the "
+        "other ranks of a host, or reads their "
+        "private memory (process_vm_readv). It worked when the group was made and fails now: "
+        "most often this process has run out of memory, mappings or open files."},
     CodeInfo{"NQD4040", "the matrix library refused a product",
              "oneDNN returned an error instead of a result, most often because memory for its "
              "packed operands could not be had."},

@@ -87,6 +87,13 @@ void add_run_flags(CLI::App& command, BenchFlags& flags) {
                   "ranks asked for: threads without a launcher, checked against mpirun's")
       ->check(CLI::Range(1, 1024));
   command
+      .add_option("--backend", flags.backend,
+                  "local (threads), mpi, shm (processes of one host, messages through shared "
+                  "memory) or auto: mpi under mpirun, else local")
+      ->capture_default_str();
+  command.add_flag("--check-calls", flags.check_calls,
+                   "ranks compare every call before it: a difference is named at once");
+  command
       .add_option("--deadline", flags.deadline_s,
                   "seconds that a rank waits for another before it names it")
       ->check(CLI::Range(0.1, 86400.0))

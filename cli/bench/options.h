@@ -24,6 +24,8 @@ struct BenchFlags {
   std::vector<std::string> algorithms;
   int check = 1;
   std::optional<int> ranks;
+  std::string backend = "auto";
+  bool check_calls = false;
   double deadline_s = 60;
   bool json = false;
   std::string output;

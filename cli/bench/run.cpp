@@ -112,6 +112,8 @@ int run_collective_bench(const BenchFlags& flags, const Context& context) {
   }
   collectives::WorldOptions world;
   world.ranks = flags.ranks;
+  world.backend = flags.backend;
+  world.check_calls = flags.check_calls;
   world.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(flags.deadline_s * 1e3));
   std::atomic<int> code = 0;
   collectives::run_world(world, [&](Communicator& comm) {

@@ -145,6 +145,20 @@ void Watchdog::fail_silent(std::chrono::milliseconds deadline) {
   fail_timeout(own, std::chrono::duration<double>(deadline).count(), silent, silent);
 }
 
+void Watchdog::raise_if_faulted_soon() {
+  const auto end = Clock::now() + 10 * kTick;
+  while (Clock::now() < end) {
+    if (faulted()) raise();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+int Watchdog::spins() const {
+  // A short wait is not worth a sleep.
+  constexpr int kSpins = 2000;
+  return board_->slots() <= std::thread::hardware_concurrency() ? kSpins : 0;
+}
+
 void Watchdog::acknowledge() {
   if (faulted()) acknowledged_ = true;
 }

@@ -74,6 +74,9 @@ class Watchdog {
   // For a wait without a deadline of its own: fails the world when a peer of this host, whose
   // process lives, or another host that was heard before, has shown no sign of life for `deadline`.
   void fail_silent(std::chrono::milliseconds deadline);
+  // For a caller that found the memory of a peer gone: throws the fault that explains it, if one
+  // shows within a few ticks.
+  void raise_if_faulted_soon();
   // The program has the error of the fault in hand; the watchdog need not end the process.
   void acknowledge();
   // For abort_process: the report is out. Returns when every survivor of this host has said the
@@ -85,7 +88,9 @@ class Watchdog {
   const std::string& host(int world_rank) const {
     return hosts_[static_cast<std::size_t>(world_rank)];
   }
-  std::uint32_t ranks_on_this_host() const { return board_->slots(); }
+  // How often a wait for another rank of this host looks before it gives its core away: 0 where
+  // ranks exceed the CPUs of this process.
+  int spins() const;
   int own_world_rank() const { return board_->world_rank(own_slot_); }
 
   // Brackets a call of the library that neither looks at the fault flag nor knows a deadline.

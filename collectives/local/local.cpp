@@ -52,7 +52,7 @@ void run_rank(const std::shared_ptr<LocalGroup>& group, int rank, const WorldOpt
   try {
     auto transport = std::make_unique<LocalTransport>(group, rank, "world");
     transport->set_deadline(options.deadline);
-    PointToPointCommunicator communicator(std::move(transport));
+    PointToPointCommunicator communicator(std::move(transport), options.check_calls);
     body(communicator);
   } catch (const Error& error) {
     // By code, so that a copy of a peer's error counts as what it was.

@@ -129,14 +129,7 @@ void LocalTransport::copy_message(std::unique_lock<std::mutex>& lock, Message& m
   message.state = Message::State::kDone;
   receive.done = true;
   group_->changed[static_cast<std::size_t>(receive.from)].notify_all();
-  if (!agreed) {
-    throw Error(ExitCode::kFault, "NQD4005",
-                "rank " + std::to_string(world_rank(rank_)) + " received " + std::to_string(bytes) +
-                    " bytes from rank " + std::to_string(world_rank(receive.from)) +
-                    " where it expected " + std::to_string(receive.data.size()) + " in " +
-                    describe(stage()),
-                "every rank must make the same call with the same count and type");
-  }
+  if (!agreed) throw_wrong_length(receive.from, std::to_string(bytes), receive.data.size());
 }
 
 bool LocalTransport::complete() const {

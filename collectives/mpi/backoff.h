@@ -20,7 +20,9 @@ class Backoff {
     if (waited < kYieldFor) {
       ::sched_yield();
     } else {
-      std::this_thread::sleep_for(waited < kShortSleepFor ? kShortSleep : kLongSleep);
+      std::this_thread::sleep_for(waited < kShortSleepFor  ? kShortSleep
+                                  : waited < kLongSleepFor ? kLongSleep
+                                                           : kIdleSleep);
     }
   }
   std::chrono::duration<double> waited() const { return Clock::now() - start_; }
@@ -31,6 +33,10 @@ class Backoff {
   static constexpr std::chrono::milliseconds kShortSleepFor{20};
   static constexpr std::chrono::microseconds kShortSleep{50};
   static constexpr std::chrono::microseconds kLongSleep{500};
+  // A poll may cost 50 us on a busy host: a wait for a rank that is stopped must cost next to
+  // nothing.
+  static constexpr std::chrono::milliseconds kLongSleepFor{200};
+  static constexpr std::chrono::milliseconds kIdleSleep{5};
 
   const Clock::time_point start_ = Clock::now();
 };

@@ -20,6 +20,7 @@
 #include "collectives/mpi/mpi_check.h"
 #include "collectives/mpi/mpi_transport.h"
 #include "collectives/point_to_point.h"
+#include "collectives/shm/shm_transport.h"
 
 namespace nqd::collectives::mpi {
 namespace {
@@ -208,8 +209,11 @@ void run_session(Session& session, const WorldOptions& options,
                  const std::function<void(Communicator&)>& body) {
   {
     auto transport = session.world_transport();
+    if (options.backend == "shm") {
+      transport = shm::make_transport(session.watchdog(), std::move(transport));
+    }
     transport->set_deadline(options.deadline);
-    PointToPointCommunicator communicator(std::move(transport));
+    PointToPointCommunicator communicator(std::move(transport), options.check_calls);
     body(communicator);
   }
   session.finish(options.deadline);

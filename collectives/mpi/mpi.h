@@ -1,5 +1,5 @@
-// The MPI backend: ranks are the processes that an MPI launcher started. This header is the same
-// with and without MPI; no_mpi.cpp stands in for a build without it.
+// The MPI and shm backends: ranks are the processes that an MPI launcher started. This header is
+// the same with and without MPI; no_mpi.cpp stands in for a build without it.
 #pragma once
 
 #include <functional>

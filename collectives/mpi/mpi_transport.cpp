@@ -1,13 +1,11 @@
 #include "collectives/mpi/mpi_transport.h"
 
-#include <algorithm>
 #include <climits>
-#include <cstring>
-#include <thread>
 #include <utility>
 
 #include "collectives/mpi/backoff.h"
 #include "collectives/mpi/mpi_check.h"
+#include "collectives/shared/share_segment.h"
 
 namespace nqd::collectives::mpi {
 namespace {
@@ -114,7 +112,9 @@ void MpiTransport::check_outcome(int code, const std::vector<MPI_Status>& status
   for (std::size_t i = 0; i < posted_.size(); ++i) {
     int error_class = MPI_SUCCESS;
     if (code == MPI_ERR_IN_STATUS) MPI_Error_class(statuses[i].MPI_ERROR, &error_class);
-    if (error_class == MPI_ERR_TRUNCATE) throw_wrong_length(posted_[i], "more");
+    if (error_class == MPI_ERR_TRUNCATE) {
+      throw_wrong_length(posted_[i].peer, "more", posted_[i].bytes);
+    }
     if (error_class != MPI_SUCCESS && error_class != MPI_ERR_PENDING) {
       check(statuses[i].MPI_ERROR, "MPI_Testall");
     }
@@ -125,17 +125,9 @@ void MpiTransport::check_outcome(int code, const std::vector<MPI_Status>& status
     MPI_Count bytes = 0;
     check(MPI_Get_elements_x(&statuses[i], MPI_BYTE, &bytes), "MPI_Get_elements_x");
     if (static_cast<std::size_t>(bytes) != posted_[i].bytes) {
-      throw_wrong_length(posted_[i], std::to_string(bytes));
+      throw_wrong_length(posted_[i].peer, std::to_string(bytes), posted_[i].bytes);
     }
   }
-}
-
-void MpiTransport::throw_wrong_length(const Posted& posted, const std::string& got) const {
-  throw Error(ExitCode::kFault, "NQD4005",
-              "rank " + std::to_string(world_rank(rank_)) + " received " + got +
-                  " bytes from rank " + std::to_string(world_rank(posted.peer)) +
-                  " where it expected " + std::to_string(posted.bytes) + " in " + describe(stage()),
-              "every rank must make the same call with the same count and type");
 }
 
 void MpiTransport::abandon() {
@@ -169,13 +161,10 @@ std::vector<std::byte> MpiTransport::gather_control(std::span<const std::byte> m
 }
 
 PeerMemory::Options MpiTransport::peer_options() {
-  // A short wait is not worth a sleep where every rank of the host has a core.
-  constexpr int kSpins = 2000;
   PeerMemory::Options options;
   options.rank = rank_;
   options.size = size();
-  options.spins =
-      watchdog_.ranks_on_this_host() <= std::thread::hardware_concurrency() ? kSpins : 0;
+  options.spins = watchdog_.spins();
   options.check = [this](double waited_s) {
     if (waited_s > std::chrono::duration<double>(deadline()).count()) {
       // There is no one to ask before the first of all waits has ended.
@@ -187,14 +176,7 @@ PeerMemory::Options MpiTransport::peer_options() {
     }
     if (watchdog_.must_stop_waiting()) watchdog_.raise();
   };
-  options.unreadable = [this](int) {
-    // The watchdog sees a death within a tick or two.
-    Backoff backoff;
-    while (backoff.waited() < 10 * Watchdog::kTick) {
-      if (watchdog_.faulted()) watchdog_.raise();
-      backoff.pause();
-    }
-  };
+  options.unreadable = [this](int) { watchdog_.raise_if_faulted_soon(); };
   return options;
 }
 
@@ -204,21 +186,8 @@ void MpiTransport::open_peer_memory() {
     host_group_ = subgroup(hosts().members(host), group());
     return;
   }
-  std::shared_ptr<Segment> control;
-  Segment::Address mine;
-  if (rank_ == 0) {
-    control = Segment::create(PeerMemory::control_bytes(size()));
-    mine = control->address();
-  }
-  const auto addresses = gather_control(std::as_bytes(std::span(&mine, 1)));
-  Segment::Address first;
-  std::memcpy(&first, addresses.data(), sizeof first);
-  if (rank_ != 0) control = Segment::attach(first);
-  const std::uint8_t attached = control != nullptr ? 1 : 0;
-  const auto all = gather_control(std::as_bytes(std::span(&attached, 1)));
-  if (std::find(all.begin(), all.end(), std::byte{0}) != all.end()) return;
-  control->close_descriptor();
-  peers_ = std::make_unique<PeerMemory>(std::move(control), peer_options());
+  auto control = share_segment(*this, PeerMemory::control_bytes(size()));
+  if (control) peers_ = std::make_unique<PeerMemory>(std::move(control), peer_options());
 }
 
 PeerMemory* MpiTransport::host_memory() {

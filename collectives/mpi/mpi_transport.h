@@ -57,7 +57,6 @@ class MpiTransport final : public Transport {
   MPI_Request* post(const Posted& posted);
   // Throws NQD4005 or NQD4010 for the outcome of MPI_Testall.
   void check_outcome(int code, const std::vector<MPI_Status>& statuses) const;
-  [[noreturn]] void throw_wrong_length(const Posted& posted, const std::string& got) const;
   // No later message may land in this rank's buffers.
   void abandon();
   std::vector<int> pending_peers();  // world ranks

@@ -104,10 +104,7 @@ std::vector<int> PeerMemory::missing() const {
 void PeerMemory::check_equal(const DirectCall& mine) const {
   for (int peer = 0; peer < options_.size; ++peer) {
     const DirectCall& other = record(peer).call;
-    if (other.collective == mine.collective && other.type == mine.type && other.op == mine.op &&
-        other.root == mine.root && other.bytes == mine.bytes) {
-      continue;
-    }
+    if (other == mine) continue;
     throw Error(ExitCode::kFault, "NQD4005",
                 "rank " + std::to_string(options_.rank) + " of the group calls " + describe(mine) +
                     ", rank " + std::to_string(peer) + " calls " + describe(other),

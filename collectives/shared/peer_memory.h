@@ -27,6 +27,7 @@ struct DirectCall {
   ReduceOp op = ReduceOp::kSum;
   std::int32_t root = 0;
   std::uint64_t bytes = 0;  // of the full vector
+  bool operator==(const DirectCall&) const = default;
 };
 std::string describe(const DirectCall& call);
 

@@ -40,6 +40,11 @@ void Phase::advance_to(std::uint32_t value) {
   if (sleepers_.load() != 0) futex(&count_, FUTEX_WAKE, INT_MAX, nullptr);
 }
 
+void Phase::ring() {
+  count_.fetch_add(1);
+  if (sleepers_.load() != 0) futex(&count_, FUTEX_WAKE, INT_MAX, nullptr);
+}
+
 void Phase::await(std::uint32_t value, int spins, const std::function<void(double)>& check) {
   for (int i = 0; i < spins; ++i) {
     if (has_reached(value)) return;

@@ -1,5 +1,5 @@
-// The counter with which a rank shows its peers how far it is: written by one rank, awaited by the
-// others, in memory that they share.
+// A counter in memory that ranks share, to wait on: with it a rank shows its peers how far it is
+// (advance_to, by one rank alone), or they wake it (ring, by any).
 #pragma once
 
 #include <atomic>
@@ -12,6 +12,9 @@ class alignas(64) Phase {
  public:
   // For the owner. What it wrote before is visible to those that see `value`.
   void advance_to(std::uint32_t value);
+  // Adds one. What the caller wrote before is visible to those that see it.
+  void ring();
+  std::uint32_t count() const { return count_.load(std::memory_order_acquire); }
   // Counters wrap.
   bool has_reached(std::uint32_t value) const {
     return static_cast<std::int32_t>(count_.load(std::memory_order_acquire) - value) >= 0;

@@ -27,8 +27,11 @@ bool is_integer(DType type) {
 // One rank's run of the cases.
 class Cases {
  public:
-  explicit Cases(Communicator& world)
-      : world_(world), n_(unsigned(world.size())), one_host_(host_map_of(world).hosts() == 1) {}
+  Cases(Communicator& world, bool pulls)
+      : world_(world),
+        n_(unsigned(world.size())),
+        one_host_(host_map_of(world).hosts() == 1),
+        pulls_(pulls) {}
 
   void all_reduce();
   void all_gather();
@@ -41,6 +44,8 @@ class Cases {
   void library();
   void direct();
   void hierarchical();
+  std::string refusal_of_direct(std::size_t count);
+  void long_messages();
   void rooted_and_all_to_all();
   void canonical_bits();
   CaseReport report() { return std::move(report_); }
@@ -90,6 +95,7 @@ class Cases {
   Communicator& world_;
   std::size_t n_;
   bool one_host_;
+  bool pulls_;
   CaseReport report_;
 };
 
@@ -305,13 +311,13 @@ void Cases::rooted_and_all_to_all() {
     for (const std::size_t count : counts()) {
       all(type, count, Memory::kPrivate, false);
       if (!one_host_) continue;
-      all(type, count, Memory::kPrivate, true);
+      if (pulls_) all(type, count, Memory::kPrivate, true);
       all(type, count, Memory::kShared, true);
     }
   }
   all(DType::kFloat32, 100'003, Memory::kPrivate, false);
   if (!one_host_) return;
-  all(DType::kFloat32, 100'003, Memory::kPrivate, true);
+  if (pulls_) all(DType::kFloat32, 100'003, Memory::kPrivate, true);
   all(DType::kFloat32, 100'003, Memory::kShared, true);
 }
 
@@ -319,9 +325,9 @@ void Cases::rooted_and_all_to_all() {
 void Cases::canonical_bits() {
   constexpr std::size_t kCount = 3001;
   for (const DType type : {DType::kFloat32, DType::kFloat64}) {
-    Values in(type, kCount);
+    Values in(type, kCount, Memory::kShared);
     for (std::size_t i = 0; i < kCount; ++i) in.set(i, 1.0 / double(3 + i + 5 * rank()));
-    Values sum(type, kCount);
+    Values sum(type, kCount, Memory::kShared);
     if (one_host_) {
       world_.all_reduce(in.bytes(), sum.bytes(), type, ReduceOp::kSum, Algorithm::kDirect);
     } else {
@@ -347,26 +353,33 @@ void Cases::canonical_bits() {
   world_.reset_traffic();
 }
 
+// The code with which a direct all_reduce of private vectors is refused.
+std::string Cases::refusal_of_direct(std::size_t count) {
+  std::string code;
+  try {
+    Values data(DType::kFloat32, count);
+    world_.all_reduce(data.bytes(), data.bytes(), DType::kFloat32, ReduceOp::kSum,
+                      Algorithm::kDirect);
+  } catch (const Error& error) {
+    code = error.code();
+  }
+  world_.reset_traffic();
+  return code;
+}
+
 // Small vectors pass through slots, longer ones are touched in place, or pulled where they are
 // private to another process.
 void Cases::direct() {
   if (!one_host_) {
-    std::string code;
-    try {
-      world_.barrier();
-      Values data(DType::kFloat32, 9);
-      world_.all_reduce(data.bytes(), data.bytes(), DType::kFloat32, ReduceOp::kSum,
-                        Algorithm::kDirect);
-    } catch (const Error& error) {
-      code = error.code();
-    }
-    check(code == "NQD2102", "ranks of several hosts share no memory");
-    world_.reset_traffic();
+    world_.barrier();
+    check(refusal_of_direct(9) == "NQD2102", "ranks of several hosts share no memory");
     return;
   }
-  check(world_.chosen(Collective::kAllReduce, Algorithm::kAuto) == Algorithm::kDirect,
-        "the ranks of a host share memory");
+  check(pulls_ == (world_.chosen(Collective::kAllReduce, Algorithm::kAuto) == Algorithm::kDirect),
+        "auto is direct where private memory of other ranks can be read");
+  if (!pulls_) check(refusal_of_direct(5000) == "NQD2102", "private memory cannot be read");
   for (const Memory memory : {Memory::kPrivate, Memory::kShared}) {
+    if (memory == Memory::kPrivate && !pulls_) continue;
     for (const std::size_t count : {std::size_t{0}, std::size_t{1}, n_ + 1, std::size_t{1009},
                                     std::size_t{8193}, std::size_t{20'011}}) {
       for (const DType type : kTypes) {
@@ -385,11 +398,10 @@ void Cases::direct() {
     }
   }
   // Private to some, shared by others; and more than a block of what is pulled at a time.
+  const Memory some = pulls_ && rank() % 2 != 0 ? Memory::kPrivate : Memory::kShared;
   for (const std::size_t count : {std::size_t{5000}, std::size_t{300'007}}) {
-    one_all_reduce(DType::kFloat32, ReduceOp::kSum, count, Algorithm::kDirect, false,
-                   rank() % 2 == 0 ? Memory::kShared : Memory::kPrivate);
-    one_reduce_scatter(DType::kFloat32, ReduceOp::kSum, count, Algorithm::kDirect,
-                       rank() % 2 == 0 ? Memory::kShared : Memory::kPrivate);
+    one_all_reduce(DType::kFloat32, ReduceOp::kSum, count, Algorithm::kDirect, false, some);
+    one_reduce_scatter(DType::kFloat32, ReduceOp::kSum, count, Algorithm::kDirect, some);
   }
   one_all_reduce(DType::kFloat32, ReduceOp::kSum, 2'000'003, Algorithm::kDirect, true,
                  Memory::kShared);
@@ -416,6 +428,16 @@ void Cases::hierarchical() {
   }
   one_all_reduce(DType::kFloat32, ReduceOp::kSum, 5000, Algorithm::kHierarchical, false,
                  rank() % 2 == 0 ? Memory::kShared : Memory::kPrivate);
+}
+
+// Messages that are copied, read in place and sent in parts, where a rank sends and receives.
+void Cases::long_messages() {
+  for (const std::size_t count : {8192u, 8193u, 60'000u, 400'001u}) {
+    for (const Memory memory : {Memory::kPrivate, Memory::kShared}) {
+      one_all_reduce(DType::kFloat32, ReduceOp::kSum, count * n_, Algorithm::kRing, true, memory);
+    }
+    one_broadcast(count, int(n_) - 1, Algorithm::kTree, Memory::kPrivate);
+  }
 }
 
 void Cases::barrier_and_send() {
@@ -539,13 +561,13 @@ void Cases::library() {
   };
   bool refused = false;
   try {
-    reduce(world_.backend() == "mpi" ? DType::kBFloat16 : DType::kFloat32);
+    reduce(world_.backend() == "local" ? DType::kFloat32 : DType::kBFloat16);
   } catch (const Error& error) {
     refused = error.code() == "NQD2102" && error.exit_code() == ExitCode::kUsage;
   }
   check(refused, "library all_reduce of an unsupported kind is refused");
   world_.reset_traffic();
-  if (world_.backend() != "mpi") return;
+  if (world_.backend() == "local") return;
   reduce(DType::kFloat32);
   check_values(data, ReduceOp::kAvg, 0, "library all_reduce");
   check(world_.traffic().at({"world", Collective::kAllReduce}).messages == 0,
@@ -555,13 +577,14 @@ void Cases::library() {
 
 }  // namespace
 
-CaseReport run_collectives_cases(Communicator& world) {
-  Cases cases(world);
+CaseReport run_collectives_cases(Communicator& world, bool pulls) {
+  Cases cases(world, pulls);
   world.reset_traffic();
   cases.all_reduce();
   cases.all_gather();
   cases.reduce_scatter();
   cases.broadcast();
+  cases.long_messages();
   cases.barrier_and_send();
   cases.asynchronous();
   cases.split();

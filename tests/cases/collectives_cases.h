@@ -14,7 +14,8 @@ struct CaseReport {
   std::vector<std::string> failures;  // of this rank, at most a handful kept
 };
 
-// Collective. Runs every case on `world`, whatever its size.
-CaseReport run_collectives_cases(Communicator& world);
+// Collective. Runs every case on `world`, whatever its size. `pulls`: whether ranks can read each
+// other's private memory there.
+CaseReport run_collectives_cases(Communicator& world, bool pulls = true);
 
 }  // namespace nqd::collectives

@@ -1,5 +1,6 @@
-// A job that fault_test.py disturbs: `fault_program MODE DEADLINE_MS`. Reports errors and ends the
-// way cli/main.cpp does.
+// A job that fault_test.py and shm_fault_test.py disturb:
+// `fault_program MODE DEADLINE_MS [RANKS [BACKEND [LEAVER]]]`, where rank LEAVER exits without a
+// word in the middle of a "loop-" mode. Reports errors and ends the way cli/main.cpp does.
 #include <unistd.h>
 
 #include <chrono>
@@ -78,7 +79,53 @@ void mismatch(Communicator& world) {
   world.all_reduce(bytes, bytes, nqd::DType::kFloat32, ReduceOp::kSum);
 }
 
-void run_mode(const std::string& mode, Communicator& world) {
+// A message to the right and one from the left: in the order that completes even where a send ends
+// only when it has been received.
+void pass_around(Communicator& world, std::span<std::byte> data) {
+  const int right = (world.rank() + 1) % world.size();
+  const int left = (world.rank() + world.size() - 1) % world.size();
+  if (world.rank() == 0) world.send(data, right);
+  world.receive(data, left);
+  if (world.rank() != 0) world.send(data, right);
+}
+
+void one_call(Communicator& world, const std::string& kind, std::span<std::byte> data) {
+  if (kind == "eager") return pass_around(world, data.first(1000));
+  if (kind == "long") return pass_around(world, data);
+  if (kind == "barrier") return world.barrier();
+  if (kind == "split") return static_cast<void>(world.split(0, 0, "dp"));
+  world.all_reduce(data, data, nqd::DType::kFloat32, ReduceOp::kMax,
+                   kind == "direct" ? Algorithm::kDirect : Algorithm::kRing);
+}
+
+void loop(Communicator& world, const std::string& kind, int leaver) {
+  std::vector<float> data(1'000'000, 1.0f);
+  world.barrier();
+  announce(world);
+  for (int i = 0;; ++i) {
+    if (world.rank() == leaver && i == 50) std::_Exit(0);
+    one_call(world, kind, writable_bytes_of(std::span(data)));
+  }
+}
+
+// Rank 1 makes another collective, whose first messages have the length of the others'.
+void crossed(Communicator& world) {
+  std::vector<float> data(1000u * unsigned(world.size()), 1.0f);
+  std::vector<float> part(1000, 1.0f);
+  const auto bytes = writable_bytes_of(std::span(data));
+  announce(world);
+  if (world.rank() == 1) {
+    world.all_gather(bytes_of(std::span<const float>(part)), bytes, nqd::DType::kFloat32,
+                     Algorithm::kRing);
+  } else {
+    world.all_reduce(bytes, bytes, nqd::DType::kFloat32, ReduceOp::kSum, Algorithm::kRing);
+  }
+  world.barrier();
+}
+
+void run_mode(const std::string& mode, Communicator& world, int leaver) {
+  if (mode.starts_with("loop-")) return loop(world, mode.substr(5), leaver);
+  if (mode == "crossed") return crossed(world);
   if (mode == "reduce") return reduce_for_ever(world);
   if (mode == "compute") return compute(world);
   if (mode == "library") return library(world);
@@ -94,9 +141,11 @@ int main(int argc, char** argv) {
   WorldOptions options;
   options.deadline = std::chrono::milliseconds(std::stoi(argv[2]));
   if (argc > 3) options.ranks = std::stoi(argv[3]);
+  if (argc > 4) options.backend = argv[4];
+  const int leaver = argc > 5 ? std::stoi(argv[5]) : -1;
   int code = 0;
   try {
-    run_world(options, [&](Communicator& world) { run_mode(argv[1], world); });
+    run_world(options, [&](Communicator& world) { run_mode(argv[1], world, leaver); });
   } catch (const nqd::Error& error) {
     nqd::log::error("[" + error.code() + "]: " + error.what());
     code = static_cast<int>(error.exit_code());

@@ -31,7 +31,7 @@ FLAGS = {"openmpi": [], "mpich": ["-disable-auto-cleanup"]}
 class Job:
     """A running fault_program of `ranks` ranks."""
 
-    def __init__(self, ranks, mode, deadline_ms=20000, asked=None, flags=None):
+    def __init__(self, ranks, mode, deadline_ms=20000, asked=None, flags=None, more=()):
         self.ranks = ranks
         self.folder = tempfile.mkdtemp()
         self.pids = {}
@@ -39,7 +39,7 @@ class Job:
         self.stopped = None
         command = [ARGS.mpiexec, *(FLAGS[ARGS.launcher] if flags is None else flags),
                    "-n", str(ranks), "bash", "-c", WRAPPER, "rank", ARGS.program, mode,
-                   str(deadline_ms)] + ([str(asked)] if asked else [])
+                   str(deadline_ms)] + ([str(asked)] if asked else []) + list(more)
         self.errors = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.errors,
                                         text=True, env=dict(os.environ, NQD_TEST_FOLDER=self.folder))

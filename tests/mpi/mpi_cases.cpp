@@ -1,4 +1,5 @@
-// The shared cases under mpirun. Exit code 0: every check of every rank passed.
+// The shared cases under mpirun: `mpi_cases RANKS [BACKEND [staged]]`, on mpi by default, staged
+// with NQD_CROSS_MEMORY=off. Exit code 0: every check of every rank passed.
 #include <string>
 
 #include "base/log.h"
@@ -8,13 +9,13 @@
 namespace {
 
 // The ranks that were expected, so that N worlds of one rank cannot pass for one of N.
-int run(int expected_ranks) {
+int run(int expected_ranks, const std::string& backend, bool staged) {
   using namespace nqd::collectives;
   int code = 0;
-  run_world({.ranks = expected_ranks}, [&](Communicator& world) {
-    const CaseReport report = run_collectives_cases(world);
+  run_world({.ranks = expected_ranks, .backend = backend}, [&](Communicator& world) {
+    const CaseReport report = run_collectives_cases(world, !staged);
     for (const std::string& failure : report.failures) nqd::log::error(failure);
-    if (world.backend() != "mpi" || world.size() != expected_ranks || report.checks < 1000) {
+    if (world.backend() != backend || world.size() != expected_ranks || report.checks < 1000) {
       nqd::log::error("not the world that was asked for");
       code = 1;
     }
@@ -28,7 +29,7 @@ int run(int expected_ranks) {
 int main(int argc, char** argv) {
   int code = 2;
   try {
-    if (argc == 2) code = run(std::stoi(argv[1]));
+    if (argc >= 2) code = run(std::stoi(argv[1]), argc > 2 ? argv[2] : "mpi", argc > 3);
   } catch (const nqd::Error& error) {
     nqd::log::error(error.code() + " " + error.what());
     code = static_cast<int>(error.exit_code());

@@ -25,6 +25,7 @@ constexpr std::array kPairs = {
     Pair{Collective::kAllReduce, Algorithm::kHalvingDoubling, true},
     Pair{Collective::kAllReduce, Algorithm::kHierarchical, true},
     Pair{Collective::kAllReduce, Algorithm::kNvls},
+    Pair{Collective::kAllReduce, Algorithm::kPairwise, true},
     Pair{Collective::kAllReduce, Algorithm::kDirect, true},
     Pair{Collective::kAllGather, Algorithm::kRing, true},
     Pair{Collective::kAllGather, Algorithm::kHalvingDoubling, true},
@@ -118,6 +119,8 @@ RankTraffic all_reduce_traffic(Algorithm algorithm, const TrafficCall& call) {
       return recursive_doubling_traffic(call);
     case Algorithm::kHalvingDoubling:
       return halving_doubling_all_reduce_traffic(call);
+    case Algorithm::kPairwise:
+      return ring_pass(call, call.rank) + ring_pass(call, (call.rank + 1) % call.ranks);
     default:
       return ring_all_reduce_traffic(call);
   }

@@ -33,7 +33,7 @@ bool is_executable(Collective collective, Algorithm algorithm) noexcept;
 
 // Whether the pair has a price on `ranks` ranks:
 //   all_reduce       ring, tree, double_binary_tree, recursive_doubling, halving_doubling,
-//                    hierarchical, nvls, direct
+//                    hierarchical, nvls, pairwise, direct
 //   all_gather       ring, halving_doubling (its doubling half), hierarchical, nvls, bruck, direct
 //   reduce_scatter   ring, halving_doubling (its halving half), hierarchical, nvls, pairwise,
 //                    direct
@@ -85,7 +85,8 @@ std::optional<Algorithm> known_algorithm(Collective collective, Algorithm algori
 //                           all but the root; reduce (n−1) times its part, once more to give it to
 //                           the root; all_reduce and reduce_scatter up to kDirectSmallBytes (n−1)·S
 //   linear                  gather: chunk(i) to the root; scatter: the root sends all but its own
-//   pairwise                every chunk but i
+//   pairwise                every chunk but i; all_reduce: then every chunk but (i+1) mod n, around
+//                           the ring
 //   bruck all_to_all        in step k what still has to travel a distance with bit k set
 //   bruck all_gather        in step k the min(2^k, n − 2^k) chunks from i on
 //   barrier                 ⌈log2 n⌉ empty messages
@@ -154,7 +155,8 @@ struct LevelTerms {
 //                                rank sends and receives)
 //   direct                       as ring, with 2 steps: one wait for all before and one after
 //   linear                       1, (n−1)/n, 0: what the root sends or receives
-//   pairwise                     n−1, (n−1)/n, all_to_all 0, reduce_scatter (n−1)/n
+//   pairwise                     n−1, (n−1)/n, all_to_all 0, reduce_scatter (n−1)/n; all_reduce as
+//                                ring
 //   bruck all_to_all             ⌈log2 n⌉, Σ popcount(j)/n over j < n, 0
 //   bruck all_gather             ⌈log2 n⌉, (n−1)/n, 0
 // Pipelined forms (double tree, chains) are those of pieces so small that filling the pipeline

@@ -73,6 +73,8 @@ void all_reduce(Transport& transport, Scratch& scratch, const CollectiveCall& c,
       return halving_doubling_all_reduce(transport, scratch, c.in, c.out, c.type, c.op);
     case Algorithm::kHierarchical:
       return hierarchical_all_reduce(transport, scratch, c.in, c.out, c.type, c.op);
+    case Algorithm::kPairwise:
+      return pairwise_all_reduce(transport, scratch, c.in, c.out, c.type, c.op);
     default:
       return ring_all_reduce(transport, scratch, c.in, c.out, c.type, c.op);
   }

@@ -45,6 +45,7 @@ void write_row(JsonWriter& json, const collectives::BenchRow& row) {
   json.field("registered", row.registered);
   json.field("dtype", row.dtype);
   json.field("op", row.op);
+  json.field("numerics", row.numerics);
   json.field("requested_bytes", row.requested_bytes);
   json.field("effective_bytes", row.effective_bytes);
   json.field("ranks", row.ranks);

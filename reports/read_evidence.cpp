@@ -78,6 +78,8 @@ collectives::BenchRow read_row(const JsonField& json) {
   row.registered = json.at("registered").boolean();
   row.dtype = json.at("dtype").text();
   row.op = json.at("op").text();
+  // Earlier documents do not say: they had no other.
+  if (const auto numerics = json.find("numerics")) row.numerics = numerics->text();
   row.requested_bytes = json.at("requested_bytes").integer<std::uint64_t>();
   row.effective_bytes = json.at("effective_bytes").integer<std::uint64_t>();
   row.ranks = json.at("ranks").integer<int>();

@@ -64,11 +64,13 @@ constexpr std::array kTable = {
              "nqd runs ring or tree for all_reduce, and one algorithm each for the others; it "
              "prices more (`nqd calc comm`). `library` is MPI_Allreduce, so it needs the mpi "
              "backend, and MPI has no bfloat16. Some algorithms need a power of two of ranks, or "
-             "equal nodes."},
+             "equal nodes. Canonical numerics leave only those that add in one fixed tree: direct, "
+             "pairwise, and some others for float32 and float64."},
     CodeInfo{"NQD2103", "the arguments of a collective do not fit",
              "Input and output must hold the same whole number of elements, a shard must have "
              "the size of chunk_of(total, ranks, rank), a peer must be a rank of the group, and "
-             "an average needs a floating type."},
+             "an average needs a floating type. The contributions of a canonical sum belong to one "
+             "rank each, without gaps, and are all added before it starts."},
     CodeInfo{"NQD2104", "a bench sweep that cannot be run",
              "The sizes, type, operator, algorithm or iterations given do not make a sweep: sizes "
              "grow from --begin to --end by --factor or --step, and the smallest holds at least "

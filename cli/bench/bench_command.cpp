@@ -40,6 +40,11 @@ void add_collective(CLI::App& bench, Context& context, const Subcommand& subcomm
                        subcommand.collective == Collective::kReduce;
   if (reduces) {
     command->add_option("-o,--op", flags->op, "sum, avg, min, max or prod")->capture_default_str();
+    command
+        ->add_option("--numerics", flags->numerics,
+                     "canonical: only algorithms whose bits do not depend on the algorithm and the "
+                     "split, --algorithm auto unless one is given; or fast")
+        ->capture_default_str();
   }
   command
       ->add_option(

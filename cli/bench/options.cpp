@@ -36,10 +36,11 @@ void parse_algorithms(const std::vector<std::string>& texts, collectives::BenchO
                  "linear, direct, library or all"));
     }
   }
+  if (!texts.empty()) return;
   // What the engine runs, so that a calibration prices its runs.
-  if (texts.empty()) {
-    bench.algorithms.push_back(collectives::resolve(bench.collective, Algorithm::kAuto));
-  }
+  bench.algorithms.push_back(bench.numerics == collectives::Numerics::kCanonical
+                                 ? Algorithm::kAuto
+                                 : collectives::resolve(bench.collective, Algorithm::kAuto));
 }
 
 }  // namespace
@@ -55,6 +56,8 @@ collectives::BenchOptions parsed_options(const BenchFlags& flags) {
   bench.op = parsed(collectives::parse_reduce_op(flags.op), "--op", flags.op,
                     "sum, avg, min, max or prod");
   bench.check = flags.check != 0;
+  bench.numerics = parsed(collectives::parse_numerics(flags.numerics), "--numerics", flags.numerics,
+                          "canonical or fast");
   parse_algorithms(flags.algorithms, bench);
   return bench;
 }

@@ -21,6 +21,7 @@ struct BenchFlags {
   std::string step;
   std::string dtype = "float32";
   std::string op = "sum";
+  std::string numerics = "fast";
   std::vector<std::string> algorithms;
   int check = 1;
   std::optional<int> ranks;

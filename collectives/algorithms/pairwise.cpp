@@ -5,6 +5,7 @@
 
 #include "collectives/algorithms/copy.h"
 #include "collectives/algorithms/parts.h"
+#include "collectives/algorithms/ring.h"
 #include "collectives/reduce_tree.h"
 
 namespace nqd::collectives {
@@ -75,6 +76,16 @@ void pairwise_reduce_scatter(Transport& transport, Scratch& scratch, std::span<c
   for (std::size_t r = 0; r < n; ++r) sources.push_back(rows.data() + r * row);
   std::byte* const target = out.data();
   reduce_tree({&target, 1}, sources, row, type, op, false);
+}
+
+void pairwise_all_reduce(Transport& transport, Scratch& scratch, std::span<const std::byte> in,
+                         std::span<std::byte> out, DType type, ReduceOp op) {
+  const Chunk chunk =
+      chunk_of(in.size() / size_bytes(type), static_cast<std::size_t>(transport.size()),
+               static_cast<std::size_t>(transport.rank()));
+  const auto part = out.subspan(chunk.begin * size_bytes(type), chunk.count * size_bytes(type));
+  pairwise_reduce_scatter(transport, scratch, in, part, type, op);
+  ring_all_gather(transport, part, out, type);
 }
 
 }  // namespace nqd::collectives

@@ -28,4 +28,9 @@ void pairwise_all_to_all_v(Transport& transport, const CollectiveCall& call);
 void pairwise_reduce_scatter(Transport& transport, Scratch& scratch, std::span<const std::byte> in,
                              std::span<std::byte> out, DType type, ReduceOp op);
 
+// That, then ring_all_gather of the parts: canonical on any number of ranks. Steps 2(n−1); wire
+// bytes 2S − chunk(i) − chunk(i+1). `in` and `out` are the same span or do not overlap.
+void pairwise_all_reduce(Transport& transport, Scratch& scratch, std::span<const std::byte> in,
+                         std::span<std::byte> out, DType type, ReduceOp op);
+
 }  // namespace nqd::collectives

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "collectives/bench/canonical_choice.h"
 #include "collectives/bench/operation.h"
 #include "collectives/bench/verdicts.h"
 #include "collectives/cost.h"
@@ -66,6 +67,7 @@ BenchRow Sweep::measure(std::uint64_t requested_bytes, Algorithm algorithm) {
   row.registered = options_.registered;
   row.dtype = name(options_.dtype);
   row.op = name(options_.op);
+  row.numerics = name(options_.numerics);
   row.requested_bytes = requested_bytes;
   row.effective_bytes = effective(requested_bytes);
   row.ranks = world_.size();
@@ -182,6 +184,11 @@ std::vector<Algorithm> every_algorithm(const Communicator& world, const BenchOpt
 // The algorithms that will run, named as what they are. Refuses before the first message: a rank
 // that failed in the middle of a sweep would look lost to the others.
 std::vector<Algorithm> resolve_all(const Communicator& world, const BenchOptions& options) {
+  if (options.numerics == Numerics::kCanonical) {
+    return canonical_algorithms(
+        world, options,
+        options.all_algorithms ? every_algorithm(world, options) : options.algorithms);
+  }
   if (options.all_algorithms) return every_algorithm(world, options);
   std::vector<Algorithm> algorithms;
   for (const Algorithm algorithm : options.algorithms) {
@@ -209,7 +216,7 @@ BenchResult sweep(Communicator& world, const BenchOptions& options,
   std::vector<std::size_t> miscounted;
   for (const Algorithm algorithm : result.options.algorithms) {
     for (const std::uint64_t size : sizes) {
-      result.rows.push_back(rows.measure(size, algorithm));
+      result.rows.push_back(rows.measure(size, at_size(world, options, algorithm, size)));
       if (rows.miscounted()) miscounted.push_back(result.rows.size() - 1);
       if (on_row && world.rank() == 0) on_row(result.rows.back());
     }

@@ -8,6 +8,7 @@
 
 #include "base/dtype.h"
 #include "collectives/communicator.h"
+#include "collectives/numerics.h"
 
 namespace nqd::collectives {
 
@@ -27,6 +28,9 @@ struct BenchOptions {
   bool check = true;
   bool in_place = false;
   bool registered = false;  // vectors in shared buffers
+  // kCanonical: only algorithms that are (collectives/numerics.h); kAuto is the best of them for
+  // the size.
+  Numerics numerics = Numerics::kFast;
 };
 
 // One size under one algorithm. samples_s are the raw per-iteration times, each already the maximum
@@ -41,6 +45,7 @@ struct BenchRow {
   bool registered = false;
   std::string dtype;
   std::string op;
+  std::string numerics = "fast";  // as asked for
   std::uint64_t requested_bytes = 0;
   std::uint64_t effective_bytes = 0;
   int ranks = 0;

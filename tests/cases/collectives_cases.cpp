@@ -153,7 +153,7 @@ void Cases::all_reduce() {
       for (const std::size_t count : counts()) {
         for (const Algorithm algorithm :
              {Algorithm::kRing, Algorithm::kTree, Algorithm::kRecursiveDoubling,
-              Algorithm::kHalvingDoubling}) {
+              Algorithm::kHalvingDoubling, Algorithm::kPairwise}) {
           one_all_reduce(type, op, count, algorithm, false);
           one_all_reduce(type, op, count, algorithm, true);
         }

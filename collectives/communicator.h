@@ -171,6 +171,8 @@ class Communicator {
   // NQD2102). Throws NQD2102 for a pair that nqd does not run.
   virtual Algorithm chosen(Collective collective, Algorithm algorithm,
                            std::optional<std::uint64_t> bytes = {}) const = 0;
+  // Whether kDirect runs on SharedBuffers here: the ranks of the group reach each other's.
+  virtual bool shares_memory() const = 0;
   // Crossover points for kAuto (collectives/tuning.h), equal on all ranks; null (the default) for
   // none. Later splits inherit them.
   virtual void set_tuning(std::shared_ptr<const Tuning> tuning) = 0;

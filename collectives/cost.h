@@ -101,6 +101,11 @@ RankTraffic rank_traffic(Collective collective, Algorithm algorithm, std::size_t
 std::size_t ring_all_reduce_scratch(std::size_t ranks, std::size_t count,
                                     std::size_t element_bytes);
 
+// The same for a direct all_reduce in place in SharedBuffers: only a small vector has its result
+// built elsewhere.
+std::size_t direct_all_reduce_scratch(std::size_t ranks, std::size_t count,
+                                      std::size_t element_bytes);
+
 // The maximum of rank_traffic over ranks.
 RankTraffic max_traffic(Collective collective, Algorithm algorithm, std::size_t ranks,
                         std::size_t count, std::size_t element_bytes,

@@ -80,6 +80,12 @@ std::size_t ring_all_reduce_scratch(std::size_t ranks, std::size_t count,
   return ranks <= 1 ? 0 : ring_scratch_bytes(chunk_of(count, ranks, 0).count, element_bytes);
 }
 
+std::size_t direct_all_reduce_scratch(std::size_t ranks, std::size_t count,
+                                      std::size_t element_bytes) {
+  const std::size_t bytes = count * element_bytes;
+  return ranks <= 1 || bytes > kDirectSmallBytes ? 0 : bytes;
+}
+
 RankTraffic whole_vectors(const TrafficCall& call, std::uint64_t messages) {
   return call.count == 0 ? RankTraffic{} : RankTraffic{messages, messages * call.bytes()};
 }

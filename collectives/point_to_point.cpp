@@ -131,6 +131,11 @@ void PointToPointCommunicator::set_tuning(std::shared_ptr<const Tuning> tuning) 
   inside_node_ = ranks_on_this_host(*this) == size();
 }
 
+bool PointToPointCommunicator::shares_memory() const {
+  const PeerMemory* const peers = transport_->peer_memory();
+  return peers != nullptr && peers->can_share();
+}
+
 void PointToPointCommunicator::check_peer(int peer) const {
   if (peer >= 0 && peer < size()) return;
   throw Error(ExitCode::kUsage, "NQD2103",

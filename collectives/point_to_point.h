@@ -30,6 +30,7 @@ class PointToPointCommunicator final : public Communicator {
   Work start(const CollectiveCall& call, Algorithm algorithm) override;
   Algorithm chosen(Collective collective, Algorithm algorithm,
                    std::optional<std::uint64_t> bytes) const override;
+  bool shares_memory() const override;
   void set_tuning(std::shared_ptr<const Tuning> tuning) override;
   void send(std::span<const std::byte> data, int to) override;
   void receive(std::span<std::byte> data, int from) override;

@@ -25,7 +25,9 @@
 #include "engine/optimizer/schedule.h"
 #include "engine/optimizer/update.h"
 #include "engine/parallel/ddp.h"
+#include "planner/plan/communication.h"
 #include "planner/plan/memory.h"
+#include "planner/planner.h"
 
 namespace nqd::engine {
 namespace {
@@ -73,7 +75,7 @@ class Trainer {
           const TrainOptions& options, TrainResult& result)
       : world_(world),
         plan_(plan),
-        config_(plan.config),
+        config_(plan_.config),
         data_(data),
         options_(options),
         result_(result) {}
@@ -102,6 +104,11 @@ class Trainer {
     control_ = world_.split(0, world_.rank(), "control");
     dp_->set_ledger(&ledger_);
     control_->set_ledger(&ledger_);
+    const bool direct = planner::gradient_algorithm(config_) == Algorithm::kDirect;
+    if (dp_->size() == 1 || !direct || dp_->shares_memory()) return;
+    planner::Config rings = config_;
+    rings.cluster.ranks_share_memory = false;
+    plan_ = planner::make_plan(rings);
   }
 
   void allocate() {
@@ -120,7 +127,8 @@ class Trainer {
     reducer_ = std::make_unique<DdpReducer>(
         *dp_, model_->gradients(),
         planner::gradient_buckets(planner::parameters(config_.model), config_.train.bucket_bytes,
-                                  sizeof(float)));
+                                  sizeof(float)),
+        planner::gradient_algorithm(config_));
     result_.parameters = static_cast<std::int64_t>(model_->weights().size());
     seed_faults();
   }
@@ -267,7 +275,9 @@ class Trainer {
   }
 
   AuditRow resident() {
-    const double own = static_cast<double>(ledger_.current_total_bytes());
+    // Gradients lie in shared memory, which is not anonymous.
+    const double own = static_cast<double>(ledger_.current_total_bytes() -
+                                           ledger_.current_bytes(MemoryTag::kGradients));
     // Ranks that are threads share one resident set.
     const double in_process = world_.backend() == "local" ? sum_over<1>(world_, {own})[0] : own;
     const std::uint64_t now = anonymous_resident_bytes();
@@ -298,8 +308,8 @@ class Trainer {
   }
 
   Communicator& world_;
-  const planner::Plan& plan_;
-  const planner::Config& config_;
+  planner::Plan plan_;
+  const planner::Config& config_;  // of it
   const TrainingData& data_;
   const TrainOptions& options_;
   TrainResult& result_;

@@ -159,15 +159,18 @@ struct ClusterSpec {
   double peak_flops = 0;           // dense peak in the training precision, FLOP/s; 0 unknown
   double gemm_flops = 0;           // achieved GEMM rate, FLOP/s; 0 = 0.6 × peak
   double memory_bandwidth_bytes_per_s = 0;
-  LinkSpec intra_node;                  // NVLink, shared memory, …
-  LinkSpec inter_node;                  // the NIC share of one device
-  std::int64_t nvlink_domain = 0;       // devices of one scale-up domain; 0 = gpus_per_node
-  std::int64_t nics_per_node = 0;       // 0 = one a device
-  double oversubscription = 1;          // of the network between nodes, at least 1
-  double price_per_gpu_hour = 0;        // US$; 0 = unknown
-  double ingest_bytes_per_s = 0;        // storage rate of one node; 0 = unknown
-  GpuConstants device;                  // planner/hardware.h
-  FabricConstants fabric;               // planner/hardware.h
+  LinkSpec intra_node;             // NVLink, shared memory, …
+  LinkSpec inter_node;             // the NIC share of one device
+  std::int64_t nvlink_domain = 0;  // devices of one scale-up domain; 0 = gpus_per_node
+  std::int64_t nics_per_node = 0;  // 0 = one a device
+  double oversubscription = 1;     // of the network between nodes, at least 1
+  double price_per_gpu_hour = 0;   // US$; 0 = unknown
+  double ingest_bytes_per_s = 0;   // storage rate of one node; 0 = unknown
+  GpuConstants device;             // planner/hardware.h
+  FabricConstants fabric;          // planner/hardware.h
+  // Ranks of one node reach each other's memory: nqd's CPU engine then reduces gradients directly.
+  // The engine clears it where it finds that they do not.
+  bool ranks_share_memory = true;
   std::vector<CalibratedCurve> curves;  // from a calibration file
   std::string calibration_source;       // path and time of the calibration, or empty
   std::int64_t devices() const { return nodes * gpus_per_node; }

@@ -49,8 +49,8 @@ void add_collective(CLI::App& bench, Context& context, const Subcommand& subcomm
   command
       ->add_option(
           "--algorithm", flags->algorithms,
-          "ring (the default; for broadcast tree), tree, direct, auto, library (all_reduce "
-          "under mpirun) or all; commas between several")
+          "auto (the default: direct where ranks reach each other's memory), ring, tree, direct, "
+          "library (the MPI library's own) or all; commas between several")
       ->delimiter(',');
   command->add_flag("-R,--registered", flags->bench.registered,
                     "vectors in shared buffers, which ranks of one host touch in place");

@@ -36,11 +36,7 @@ void parse_algorithms(const std::vector<std::string>& texts, collectives::BenchO
                  "linear, direct, library or all"));
     }
   }
-  if (!texts.empty()) return;
-  // What the engine runs, so that a calibration prices its runs.
-  bench.algorithms.push_back(bench.numerics == collectives::Numerics::kCanonical
-                                 ? Algorithm::kAuto
-                                 : collectives::resolve(bench.collective, Algorithm::kAuto));
+  if (texts.empty()) bench.algorithms.push_back(Algorithm::kAuto);
 }
 
 }  // namespace

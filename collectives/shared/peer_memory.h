@@ -93,6 +93,8 @@ class PeerMemory {
   // Whether private memory of other ranks can be read (else a call needs all_open()). The same on
   // all ranks.
   bool can_pull() const { return can_pull_; }
+  // Whether every rank reaches every other's SharedBuffers. The same on all ranks.
+  bool can_share() const { return can_share_; }
 
  private:
   struct Record;

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "collectives/shared/shared_buffer.h"
 #include "engine/cpu/attention.h"
 #include "engine/cpu/embedding.h"
 #include "engine/cpu/gelu.h"
@@ -173,7 +174,7 @@ struct Gpt::Impl {
   cpu::AttentionShape attention_shape;
   std::vector<ParameterView> views;
   Buffer weights;
-  Buffer gradients;
+  collectives::SharedBuffer gradients;
   ActivationStore store;
 
   std::vector<LayerOffsets> offsets;

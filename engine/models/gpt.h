@@ -24,10 +24,10 @@ struct ParameterView {
 
 class Gpt {
  public:
-  // Allocates weights and gradients as two flat arenas in planner::parameters() order (tags
-  // kWeights, kGradients; exactly 4 bytes a parameter, no padding) and every tensor of
-  // planner::cpu_activations() under its tag. `micro_batch_size` sequences of model.sequence
-  // tokens.
+  // Allocates weights and gradients (in a SharedBuffer, for direct reductions) as two flat arenas
+  // in planner::parameters() order (tags kWeights, kGradients; exactly 4 bytes a parameter, no
+  // padding) and every tensor of planner::cpu_activations() under its tag. `micro_batch_size`
+  // sequences of model.sequence tokens.
   Gpt(const planner::ModelSpec& model, std::int64_t micro_batch_size, MemoryLedger& ledger);
 
   // Deterministic on any mesh: each element is a pure function of (seed, tensor name, index).

@@ -6,8 +6,8 @@
 namespace nqd::engine {
 
 DdpReducer::DdpReducer(collectives::Communicator& dp, std::span<float> gradients,
-                       std::vector<planner::Bucket> buckets)
-    : dp_(dp), gradients_(gradients), buckets_(std::move(buckets)) {}
+                       std::vector<planner::Bucket> buckets, collectives::Algorithm algorithm)
+    : dp_(dp), gradients_(gradients), buckets_(std::move(buckets)), algorithm_(algorithm) {}
 
 void DdpReducer::begin() {
   pending_.clear();
@@ -21,8 +21,7 @@ void DdpReducer::ready(std::int64_t ready_from) {
     const auto part = gradients_.subspan(static_cast<std::size_t>(bucket.begin),
                                          static_cast<std::size_t>(bucket.count));
     pending_.push_back(dp_.all_reduce_async(std::as_writable_bytes(part), DType::kFloat32,
-                                            collectives::ReduceOp::kSum,
-                                            collectives::Algorithm::kRing));
+                                            collectives::ReduceOp::kSum, algorithm_));
   }
 }
 

@@ -15,8 +15,9 @@ class DdpReducer {
  public:
   // `gradients` is the flat arena and `buckets` its cut (planner/layout/buckets.h), in completion
   // order. Both must outlive the reducer. Every rank of `dp` builds it with the same buckets.
+  // `algorithm` sums them; kDirect needs the arena in a SharedBuffer.
   DdpReducer(collectives::Communicator& dp, std::span<float> gradients,
-             std::vector<planner::Bucket> buckets);
+             std::vector<planner::Bucket> buckets, collectives::Algorithm algorithm);
 
   // Before the backward pass of a step's last micro-batch (earlier ones accumulate,
   // unsynchronised).
@@ -35,6 +36,7 @@ class DdpReducer {
   collectives::Communicator& dp_;
   std::span<float> gradients_;
   std::vector<planner::Bucket> buckets_;
+  collectives::Algorithm algorithm_;
   std::vector<collectives::Work> pending_;
   std::size_t next_ = 0;
   std::ptrdiff_t skipped_ = -1;

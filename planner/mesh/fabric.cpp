@@ -12,11 +12,12 @@ namespace {
 using collectives::Algorithm;
 using collectives::Collective;
 
-// A curve of nqd's own ring first: it is what the trainer calls.
+// A curve of what will run first, then of nqd's own ring.
 const CalibratedCurve* find_curve(const ClusterSpec& cluster, std::int64_t ranks, bool inside,
-                                  Collective collective) {
+                                  Collective collective, Algorithm wanted = Algorithm::kRing) {
   if (cluster.curves.empty()) return nullptr;
-  for (std::string_view algorithm : {"ring", "library", "auto"}) {
+  for (std::string_view algorithm : {name(wanted), name(Algorithm::kRing),
+                                     std::string_view("library"), std::string_view("auto")}) {
     for (const CalibratedCurve& curve : cluster.curves) {
       if (curve.collective == name(collective) && curve.ranks == ranks &&
           curve.inside_node == inside && curve.algorithm == algorithm && !curve.pieces.empty()) {
@@ -97,11 +98,11 @@ std::int64_t default_hsdp_shard(std::int64_t gpus_per_node, const Group& dp) {
 }
 
 CallTime call_time(const ClusterSpec& cluster, const Group& group, Collective collective,
-                   double bytes) {
+                   Algorithm algorithm, double bytes) {
   CallTime time;
   if (group.size <= 1) return time;
   if (const CalibratedCurve* curve =
-          find_curve(cluster, group.size, inside_node(cluster, group), collective)) {
+          find_curve(cluster, group.size, inside_node(cluster, group), collective, algorithm)) {
     time.seconds = curve_time_s(*curve, bytes, &time.extrapolated);
     return time;
   }
@@ -111,9 +112,8 @@ CallTime call_time(const ClusterSpec& cluster, const Group& group, Collective co
       inside ? link.bandwidth_bytes_per_s : inter_node_bandwidth(cluster, group, collective);
   time.known = bandwidth > 0;
   if (!time.known) return time;
-  time.seconds = collectives::time_s(collective, priced_algorithm(collective),
-                                     static_cast<std::size_t>(group.size), bytes,
-                                     {link.alpha_s, 1 / bandwidth});
+  time.seconds = collectives::time_s(collective, algorithm, static_cast<std::size_t>(group.size),
+                                     bytes, {link.alpha_s, 1 / bandwidth});
   return time;
 }
 

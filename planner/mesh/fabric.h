@@ -51,13 +51,14 @@ struct CallTime {
   bool extrapolated = false;  // a calibrated curve was used beyond its measured sizes
 };
 
-// Time of one call with payload `bytes` as collectives/cost.h defines it. A calibrated ring,
-// library or auto curve of the same collective, number of ranks and place (inside a node or across
-// nodes) goes first; else the α–β model over cluster.intra_node when the group is inside a node and
-// over cluster.inter_node otherwise. A ring that crosses nodes uses the network share of all its
-// members of a node, up to intra_node's rate.
+// Time of one call with payload `bytes` as collectives/cost.h defines it. A calibrated curve of the
+// same collective, number of ranks and place (inside a node or across nodes) goes first, that of
+// `algorithm` before ring, library and auto; else the α–β model over cluster.intra_node when the
+// group is inside a node and over cluster.inter_node otherwise. A ring that crosses nodes uses the
+// network share of all its members of a node, up to intra_node's rate.
 CallTime call_time(const ClusterSpec& cluster, const Group& group,
-                   collectives::Collective collective, double bytes);
+                   collectives::Collective collective, collectives::Algorithm algorithm,
+                   double bytes);
 
 // A group on the scale-up domains of the cluster.
 struct Placement {

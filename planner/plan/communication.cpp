@@ -5,6 +5,7 @@
 #include <string>
 
 #include "planner/mesh/fabric.h"
+#include "planner/plan/memory.h"
 #include "planner/traffic/stage_traffic.h"
 
 namespace nqd::planner {
@@ -59,12 +60,18 @@ std::vector<BucketRun> stage_buckets(const Config& config, const StageLayout& st
   return runs;
 }
 
+collectives::Algorithm gradient_algorithm(const Config& config) {
+  const bool direct = runs_on_cpu_engine(config) && config.cluster.ranks_share_memory &&
+                      inside_node(config.cluster, dp_group(config.parallel));
+  return direct ? collectives::Algorithm::kDirect : collectives::Algorithm::kRing;
+}
+
 std::uint64_t ddp_bytes_sent(const Config& config, std::int64_t rank) {
   const StageLayout stage = stage_layouts(config).front();
   std::uint64_t sent = 0;
   for (const BucketRun& run : stage_buckets(config, stage)) {
     const collectives::RankTraffic one = collectives::rank_traffic(
-        collectives::Collective::kAllReduce, collectives::Algorithm::kRing,
+        collectives::Collective::kAllReduce, gradient_algorithm(config),
         static_cast<std::size_t>(config.parallel.dp), static_cast<std::size_t>(rank),
         static_cast<std::size_t>(run.count),
         static_cast<std::size_t>(gradient_bytes(config.train)));
@@ -83,7 +90,7 @@ CommunicationPlan plan_communication(const Config& config, const MicroBatchTime&
   CommunicationPlan plan;
   std::vector<TrafficRow> rows;
   for (const StageLayout& stage : stage_layouts(config)) {
-    TrafficRows of_stage(config.cluster, plan);
+    TrafficRows of_stage(config.cluster, gradient_algorithm(config), plan);
     add_data_parallel(config, stage, compute, of_stage);
     add_model_parallel(config, stage, of_stage);
     for (const TrafficRow& row : of_stage.rows()) keep_larger(rows, row);

@@ -67,8 +67,12 @@ struct BucketRun {
 // whose tensors are unknown, evenly: two runs at most, however many buckets there are.
 std::vector<BucketRun> stage_buckets(const Config& config, const StageLayout& stage);
 
+// What sums the gradient buckets of the dp group: direct where nqd's CPU engine has all its ranks
+// on one node that shares memory, else the ring.
+collectives::Algorithm gradient_algorithm(const Config& config);
+
 // Bytes that dp rank `rank` sends for the gradients of one step under ddp: Σ over the buckets of
-// the first stage. What an audit multiplies by the number of steps.
+// the first stage, by gradient_algorithm. What an audit multiplies by the number of steps.
 std::uint64_t ddp_bytes_sent(const Config& config, std::int64_t rank);
 
 // What `rank` of `ranks` sends on group "control" in one step of nqd's trainer: a ring all_reduce

@@ -12,6 +12,7 @@
 #include "planner/mesh/fabric.h"
 #include "planner/mesh/stages.h"
 #include "planner/models/dimensions.h"
+#include "planner/plan/communication.h"
 
 namespace nqd::planner {
 namespace {
@@ -50,18 +51,19 @@ MemoryTag tag_of(ActivationSpec::Kind kind) {
   return MemoryTag::kWorkspace;
 }
 
-// A ring all_reduce receives into its communicator's scratch. The trainer has two communicators:
-// "dp" for gradient buckets, and "control" for two doubles a step and, at the end of the run, the
-// step times.
-double ring_scratch_bytes(const Config& config, const StageLayout& layout) {
+// What all_reduces keep in their communicator's scratch. The trainer has two communicators: "dp"
+// for gradient buckets, and "control", with rings, for two doubles a step and, at the end of the
+// run, the step times.
+double scratch_bytes(const Config& config, const StageLayout& layout) {
   const auto ranks = static_cast<std::size_t>(config.parallel.dp);
-  std::int64_t largest = 0;
+  const bool direct = gradient_algorithm(config) == collectives::Algorithm::kDirect;
+  std::size_t gradients = 0;
   for (const Bucket& bucket : gradient_buckets(layout.tensors, config.train.bucket_bytes, 4)) {
-    largest = std::max(largest, bucket.count);
+    const auto count = static_cast<std::size_t>(bucket.count);
+    gradients = std::max(gradients, direct ? collectives::direct_all_reduce_scratch(ranks, count, 4)
+                                           : collectives::ring_all_reduce_scratch(ranks, count, 4));
   }
   const auto doubles = static_cast<std::size_t>(std::max<std::int64_t>(2, config.train.steps));
-  const std::size_t gradients =
-      collectives::ring_all_reduce_scratch(ranks, static_cast<std::size_t>(largest), 4);
   const std::size_t control = collectives::ring_all_reduce_scratch(ranks, doubles, 8);
   return static_cast<double>(gradients + control);
 }
@@ -73,7 +75,7 @@ MemoryPlan plan_cpu_engine(const Config& config) {
   for (const ActivationSpec& spec : cpu_activations(config.model, config.train.micro_batch_size)) {
     put(stage, tag_of(spec.kind), 4.0 * static_cast<double>(spec.elements));
   }
-  put(stage, MemoryTag::kCommunication, ring_scratch_bytes(config, layout));
+  put(stage, MemoryTag::kCommunication, scratch_bytes(config, layout));
   put_batch(config, stage);
   MemoryPlan plan;
   plan.limit_bytes = config.cluster.memory_bytes;

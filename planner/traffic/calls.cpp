@@ -18,7 +18,8 @@ namespace {
 // Bytes that the busiest rank of the group sends in all the calls together: chunks differ by an
 // element, so that the busiest of one call need not be the busiest of all. The calls are of one
 // collective and element; the layers of a model are alike, so that few payloads differ.
-double busiest_rank_bytes(const Group& group, const std::vector<Call>& calls) {
+double busiest_rank_bytes(const Group& group, const std::vector<Call>& calls,
+                          collectives::Algorithm algorithm) {
   std::map<double, double> repeats;
   for (const Call& call : calls) repeats[call.elements] += call.repeats;
   const Collective collective = calls.front().collective;
@@ -29,8 +30,8 @@ double busiest_rank_bytes(const Group& group, const std::vector<Call>& calls) {
     double sent = 0;
     for (const auto& [elements, times] : repeats) {
       const collectives::RankTraffic one = collectives::rank_traffic(
-          collective, priced_algorithm(collective), ranks, rank,
-          static_cast<std::size_t>(std::llround(elements)), element_bytes);
+          collective, algorithm, ranks, rank, static_cast<std::size_t>(std::llround(elements)),
+          element_bytes);
       sent += times * static_cast<double>(one.bytes_sent);
     }
     most = std::max(most, sent);
@@ -47,7 +48,8 @@ double total_calls(const std::vector<Call>& calls) {
 
 double TrafficRows::seconds(const Group& group, const Call& call) {
   const double bytes = call.elements * call.element_bytes;
-  const CallTime time = call_time(cluster_, group, call.collective, bytes);
+  const CallTime time =
+      call_time(cluster_, group, call.collective, algorithm(group, call.collective), bytes);
   if (!time.known) report_unknown_link(group);
   if (time.extrapolated) report_extrapolation(group, call.collective, bytes);
   return time.seconds;
@@ -57,6 +59,11 @@ double TrafficRows::seconds(const Group& group, const std::vector<Call>& calls) 
   double sum = 0;
   for (const Call& call : calls) sum += call.repeats * seconds(group, call);
   return sum;
+}
+
+collectives::Algorithm TrafficRows::algorithm(const Group& group, Collective collective) const {
+  const bool of_gradients = group.name == "dp" && collective == Collective::kAllReduce;
+  return of_gradients ? gradients_ : priced_algorithm(collective);
 }
 
 void TrafficRows::report_once(Diagnostic diagnostic) {
@@ -98,12 +105,13 @@ void TrafficRows::add(const Group& group, const std::vector<Call>& calls, double
   GroupTraffic traffic;
   traffic.group = group.name;
   traffic.collective = name(calls.front().collective);
-  traffic.algorithm = name(priced_algorithm(calls.front().collective));
+  const collectives::Algorithm ran = algorithm(group, calls.front().collective);
+  traffic.algorithm = name(ran);
   traffic.calls = repeats * total_calls(calls);
-  traffic.bytes_sent_per_rank = repeats * busiest_rank_bytes(group, calls);
+  traffic.bytes_sent_per_rank = repeats * busiest_rank_bytes(group, calls, ran);
   traffic.time_s = repeats * time_s;
   traffic.exposed_s = exposed_s;
-  traffic.time_known = call_time(cluster_, group, calls.front().collective, 0).known;
+  traffic.time_known = call_time(cluster_, group, calls.front().collective, ran, 0).known;
   rows_.push_back({traffic, in_micro_batches});
 }
 

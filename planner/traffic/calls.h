@@ -28,8 +28,9 @@ struct TrafficRow {
 // Collects rows, and once each the diagnostics NQD1305 and NQD1306 that pricing them brings up.
 class TrafficRows {
  public:
-  TrafficRows(const ClusterSpec& cluster, CommunicationPlan& plan)
-      : cluster_(cluster), plan_(plan) {}
+  // `gradients` is what all_reduces of group "dp" run.
+  TrafficRows(const ClusterSpec& cluster, collectives::Algorithm gradients, CommunicationPlan& plan)
+      : cluster_(cluster), gradients_(gradients), plan_(plan) {}
 
   double seconds(const Group& group, const Call& call);
   double seconds(const Group& group, const std::vector<Call>& calls);
@@ -40,11 +41,13 @@ class TrafficRows {
   std::vector<TrafficRow>& rows() { return rows_; }
 
  private:
+  collectives::Algorithm algorithm(const Group& group, collectives::Collective collective) const;
   void report_once(Diagnostic diagnostic);
   void report_unknown_link(const Group& group);
   void report_extrapolation(const Group& group, collectives::Collective collective, double bytes);
 
   const ClusterSpec& cluster_;
+  collectives::Algorithm gradients_;
   CommunicationPlan& plan_;
   std::vector<TrafficRow> rows_;
 };

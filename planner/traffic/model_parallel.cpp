@@ -136,7 +136,9 @@ class ActivationTraffic {
     Group group = dp_group(config_.parallel);
     const Call call{Collective::kAllReduce, 2, 8};
     // 16 bytes lie below any measured size, where a curve is its α: not worth a warning.
-    const double time = call_time(config_.cluster, group, call.collective, 16).seconds;
+    const double time =
+        call_time(config_.cluster, group, call.collective, priced_algorithm(call.collective), 16)
+            .seconds;
     group.name = "control";
     rows_.add(group, {call}, 1, time, time, false);
   }

@@ -432,7 +432,7 @@ void Cases::hierarchical() {
 
 // Messages that are copied, read in place and sent in parts, where a rank sends and receives.
 void Cases::long_messages() {
-  for (const std::size_t count : {8192u, 8193u, 60'001u}) {
+  for (const std::size_t count : {8192u, 8193u, 60'000u, 400'001u}) {
     for (const Memory memory : {Memory::kPrivate, Memory::kShared}) {
       one_all_reduce(DType::kFloat32, ReduceOp::kSum, count * n_, Algorithm::kRing, true, memory);
     }

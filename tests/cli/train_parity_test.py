@@ -62,7 +62,8 @@ class TrainParity(NqdTestCase):
     @needs_mpi
     def test_pmpi_bears_out_the_counters(self):
         """Two runs that differ in steps alone: what an outside witness counts more in the longer
-        one is exactly what the counters count more (start-up and audit traffic are the same)."""
+        one is exactly what the counters count more (start-up and audit traffic are the same). The
+        plan says two nodes, so that gradients travel as messages."""
         short = self.witnessed("short", 9)
         long = self.witnessed("long", 21)
         for rank in (0, 1):
@@ -75,7 +76,8 @@ class TrainParity(NqdTestCase):
         output, counts = self.scratch / name, self.scratch / f"{name}.witness"
         line = support.mpi_line(2, "-x", f"LD_PRELOAD={support.WITNESS}", "-x",
                                 f"NQD_PMPI_WITNESS={counts}", support.NQD, *self.train_arguments(
-                                    output, *TINY, "--set", f"train.steps={steps}"))
+                                    output, *TINY, "--set", f"train.steps={steps}", "--set", "cluster.nodes=2", "--set",
+                                    "cluster.gpus_per_node=1"))
         subprocess.run(line, cwd=support.SOURCE, env=support.environment(), check=True,
                        capture_output=True, timeout=120)
         ranks = {0: {"counted": 0, "messages": 0}, 1: {"counted": 0, "messages": 0}}

@@ -15,8 +15,8 @@
 namespace nqd::collectives {
 namespace {
 
-TEST_CASE("every case on 1 to 8 threads") {
-  for (const int ranks : {1, 2, 3, 4, 5, 7, 8}) {
+TEST_CASE("every case on 1 to 16 threads") {
+  for (const int ranks : {1, 2, 3, 4, 5, 7, 8, 16}) {
     CAPTURE(ranks);
     std::mutex mutex;
     std::vector<CaseReport> reports;

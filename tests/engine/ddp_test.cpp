@@ -12,6 +12,7 @@
 #include "engine/parallel/ddp.h"
 
 using namespace nqd;
+using collectives::Algorithm;
 using collectives::Communicator;
 
 namespace {
@@ -25,7 +26,7 @@ std::vector<float> reduced(Communicator& comm, const std::vector<std::int64_t>& 
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     gradients[i] = static_cast<float>((comm.rank() + 1) * 100) + static_cast<float>(i);
   }
-  engine::DdpReducer reducer(comm, gradients, kBuckets);
+  engine::DdpReducer reducer(comm, gradients, kBuckets, Algorithm::kRing);
   if (skipped >= 0) reducer.skip_bucket_for_test(static_cast<std::size_t>(skipped));
   reducer.begin();
   for (const std::int64_t from : ready) reducer.ready(from);
@@ -58,7 +59,7 @@ TEST_CASE("buckets are summed whatever the granularity of readiness") {
 TEST_CASE("no bucket is sent before all of it is ready") {
   collectives::run_threads(2, {}, [](Communicator& comm) {
     std::vector<float> gradients(10, 1.0F);
-    engine::DdpReducer reducer(comm, gradients, kBuckets);
+    engine::DdpReducer reducer(comm, gradients, kBuckets, Algorithm::kRing);
     reducer.begin();
     reducer.ready(8);  // inside the first bucket
     comm.barrier();

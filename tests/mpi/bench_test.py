@@ -78,7 +78,7 @@ class BenchTest(unittest.TestCase):
         codes, out, errors = self.mpirun(2, "all_reduce", *flags, "--compare", path,
                                          "--tolerance", "100")
         self.assertEqual(codes, [0, 0], out + errors)
-        self.assertIn("all_reduce ring", out)
+        self.assertIn("all_reduce direct", out)
         with open(path, encoding="utf-8") as file:
             document = json.load(file)
         for row in document["rows"]:
@@ -103,7 +103,7 @@ class BenchTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("#wrong", done.stdout)
         with open(path, encoding="utf-8") as file:
-            self.check_rows(json.load(file), ("ring",), 2)
+            self.check_rows(json.load(file), ("direct",), 2)
 
     def test_more_ranks_than_cpus_is_said(self):
         ranks = len(os.sched_getaffinity(0)) + 1

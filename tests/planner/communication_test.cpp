@@ -148,8 +148,14 @@ TEST_CASE("a pipeline sends b·s·h over every boundary, forward and back") {
 
 TEST_CASE("the CPU engine's rows are the sums of its calls, rank by rank") {
   for (std::int64_t dp : {2, 3, 5}) {
-    const Config config = cpu_config(dp);
+    Config config = cpu_config(dp);
+    CHECK(row_of(config, "dp", "all_reduce").algorithm == "direct");
+    // Small buckets: every rank reads those of all others.
     const StageLayout stage = stage_layouts(config).front();
+    CHECK(config.train.bucket_bytes <= 8192);
+    CHECK(ddp_bytes_sent(config, 0) ==
+          static_cast<std::uint64_t>(4 * stage.parameters) * static_cast<std::uint64_t>(dp - 1));
+    config.cluster.ranks_share_memory = false;
     std::uint64_t all = 0;
     std::uint64_t most = 0;
     for (std::int64_t rank = 0; rank < dp; ++rank) {
@@ -161,6 +167,7 @@ TEST_CASE("the CPU engine's rows are the sums of its calls, rank by rank") {
     CHECK(all == static_cast<std::uint64_t>(4 * stage.parameters) *
                      static_cast<std::uint64_t>(2 * (dp - 1)));
     const GroupTraffic row = row_of(config, "dp", "all_reduce");
+    CHECK(row.algorithm == "ring");
     CHECK(row.bytes_sent_per_rank == static_cast<double>(most));
     CHECK(row.calls == static_cast<double>(stage_buckets(config, stage).size()));
     CHECK(row_of(config, "control", "all_reduce").calls == 1);
@@ -217,11 +224,13 @@ TEST_CASE("a curve prices only groups that lie as those that were measured") {
   cluster.curves = {curve};
   const Group inside{"dp", 2, 1};
   const Group across{"dp", 2, 2};
-  CHECK(call_time(cluster, inside, Collective::kAllReduce, 1e6).seconds == 7);
-  CHECK(call_time(cluster, across, Collective::kAllReduce, 1e6).seconds == doctest::Approx(1e-2));
+  CHECK(call_time(cluster, inside, Collective::kAllReduce, Algorithm::kRing, 1e6).seconds == 7);
+  CHECK(call_time(cluster, across, Collective::kAllReduce, Algorithm::kRing, 1e6).seconds ==
+        doctest::Approx(1e-2));
   cluster.curves[0].inside_node = false;
-  CHECK(call_time(cluster, inside, Collective::kAllReduce, 1e6).seconds == doctest::Approx(1e-3));
-  CHECK(call_time(cluster, across, Collective::kAllReduce, 1e6).seconds == 7);
+  CHECK(call_time(cluster, inside, Collective::kAllReduce, Algorithm::kRing, 1e6).seconds ==
+        doctest::Approx(1e-3));
+  CHECK(call_time(cluster, across, Collective::kAllReduce, Algorithm::kRing, 1e6).seconds == 7);
 }
 
 TEST_CASE("a time of exactly 0 is known") {
@@ -344,15 +353,17 @@ TEST_CASE("a group inside a node uses the node's link, one across nodes all its 
   CHECK_FALSE(inside_node(cluster, {"dp", 16, 1}));
   CHECK_FALSE(inside_node(cluster, {"pp", 2, 8}));
   const double bytes = 1e9;
-  CHECK(call_time(cluster, {"tp", 8, 1}, Collective::kAllReduce, bytes).seconds ==
+  CHECK(call_time(cluster, {"tp", 8, 1}, Collective::kAllReduce, Algorithm::kRing, bytes).seconds ==
         doctest::Approx(14e-6 + 1.75 * bytes / 450e9));
-  CHECK(call_time(cluster, {"dp", 16, 1}, Collective::kAllReduce, bytes).seconds ==
-        doctest::Approx(150e-6 + 1.875 * bytes / 400e9));
-  CHECK(call_time(cluster, {"dp", 2, 8}, Collective::kAllReduce, bytes).seconds ==
+  CHECK(
+      call_time(cluster, {"dp", 16, 1}, Collective::kAllReduce, Algorithm::kRing, bytes).seconds ==
+      doctest::Approx(150e-6 + 1.875 * bytes / 400e9));
+  CHECK(call_time(cluster, {"dp", 2, 8}, Collective::kAllReduce, Algorithm::kRing, bytes).seconds ==
         doctest::Approx(10e-6 + bytes / 50e9));
-  CHECK(call_time(cluster, {"pp", 2, 8}, Collective::kSendRecv, bytes).seconds ==
+  CHECK(call_time(cluster, {"pp", 2, 8}, Collective::kSendRecv, Algorithm::kAuto, bytes).seconds ==
         doctest::Approx(5e-6 + bytes / 50e9));
-  CHECK(call_time(cluster, {"dp", 1, 1}, Collective::kAllReduce, bytes).seconds == 0);
+  CHECK(call_time(cluster, {"dp", 1, 1}, Collective::kAllReduce, Algorithm::kRing, bytes).seconds ==
+        0);
 }
 
 TEST_CASE("communication hides behind backward as far as it is ready") {

@@ -308,7 +308,8 @@ TEST_CASE("the CPU engine's plan is exact") {
 
 TEST_CASE(
     "the CPU engine's scratch is the larger half of the largest bucket and of the step times") {
-  const Config config = cpu_config(2);
+  Config config = cpu_config(2);
+  config.cluster.ranks_share_memory = false;
   std::int64_t largest = 0;
   for (const Bucket& bucket : gradient_buckets(parameters(config.model), 5000, 4)) {
     largest = std::max(largest, bucket.count);
@@ -316,6 +317,12 @@ TEST_CASE(
   const std::int64_t control = 8 * ((config.train.steps + 1) / 2);
   CHECK(category(config, "communication") ==
         4.0 * static_cast<double>((largest + 1) / 2) + static_cast<double>(control));
+  // Direct: the result of a small bucket is built elsewhere, that of a large one is not.
+  config.cluster.ranks_share_memory = true;
+  CHECK(category(config, "communication") ==
+        4.0 * static_cast<double>(largest) + static_cast<double>(control));
+  config.train.bucket_bytes = 1 << 30;
+  CHECK(category(config, "communication") == static_cast<double>(control));
   CHECK(category(cpu_config(1), "communication") == 0);
 }
 

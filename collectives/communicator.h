@@ -165,8 +165,8 @@ class Communicator {
   // What a call of `bytes` (as cost.h counts the payload) runs: kAuto resolved, others as they are.
   // kAuto is what set_tuning's table says, where it can run here; else, and without `bytes`, direct
   // where the ranks of the group reach each other's memory, private buffers included, hierarchical
-  // for an all_reduce over several hosts with several ranks on one, else the first that cost.h
-  // names. gather and scatter are not tuned: a rank does not know their payload.
+  // (all_reduce, all_gather, reduce_scatter; a short all_reduce recursive_doubling) over several
+  // hosts with several ranks on one, else the first that cost.h names. gather and scatter are not tuned: a rank does not know their payload.
   // Where the system forbids reading private memory, kDirect works on shared buffers alone (else
   // NQD2102). Throws NQD2102 for a pair that nqd does not run.
   virtual Algorithm chosen(Collective collective, Algorithm algorithm,

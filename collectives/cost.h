@@ -72,7 +72,8 @@ std::optional<Algorithm> known_algorithm(Collective collective, Algorithm algori
 //   hierarchical all_reduce inside the node every part to its owner; across nodes every chunk of
 //                           the part to its owner, then a ring of them; inside, the part to all;
 //                           node = rank / ranks_per_node (other placements: host_map.h)
-//   hierarchical all_gather across nodes, then inside; reduce_scatter: inside, then across; rings
+//   hierarchical all_gather the own chunk to each of the other nodes, then all chunks of that place
+//                           to each rank of the node; reduce_scatter: the same way back
 //   hierarchical all_to_all inside the node to the rank of the same place as the target, then
 //                           across nodes between ranks of one place
 //   nvls                    all_reduce: S to the switch, which adds, and chunk(i) to be multicast;

@@ -70,6 +70,13 @@ class PlaceSets {
     return {std::min(call_.count, g_) - (elements(place) > 0 ? 1 : 0),
             (call_.count - elements(place)) * call_.element_bytes};
   }
+  // Messages and bytes of an all_gather: the own chunk across, then the own set inside.
+  RankTraffic spread(std::size_t place, std::size_t node) const {
+    const std::size_t own = chunk_of(call_.count, call_.ranks, node * g_ + place).count;
+    const std::size_t set = elements(place);
+    return {(own > 0 ? nodes_ - 1 : 0) + (set > 0 ? g_ - 1 : 0),
+            ((nodes_ - 1) * own + (g_ - 1) * set) * call_.element_bytes};
+  }
   // Messages and bytes of the chunks of a set but the one of `node`.
   RankTraffic set_but(std::size_t place, std::size_t node) const {
     const std::size_t left_out = chunk_of(call_.count, call_.ranks, node * g_ + place).count;
@@ -151,7 +158,7 @@ RankTraffic hierarchical_traffic(Collective collective, const TrafficCall& call)
   const PlaceSets sets(call);
   switch (collective) {
     case Collective::kAllGather:
-      return sets.set_but(place, (node + 1) % sets.nodes()) + sets.all_but((place + 1) % g);
+      return sets.spread(place, node);
     case Collective::kReduceScatter:
       return sets.all_but(place) + sets.set_but(place, node);
     case Collective::kAllToAll: {

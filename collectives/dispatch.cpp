@@ -85,10 +85,24 @@ void reduce_scatter(Transport& transport, Scratch& scratch, const CollectiveCall
   switch (algorithm) {
     case Algorithm::kPairwise:
       return pairwise_reduce_scatter(transport, scratch, c.in, c.out, c.type, c.op);
+    case Algorithm::kHierarchical:
+      return hierarchical_reduce_scatter(transport, scratch, c.in, c.out, c.type, c.op);
     case Algorithm::kHalvingDoubling:
       return halving_reduce_scatter(transport, scratch, c.in, c.out, c.type, c.op);
     default:
       return ring_reduce_scatter(transport, scratch, c.in, c.out, c.type, c.op);
+  }
+}
+
+void all_gather(Transport& transport, Scratch& scratch, const CollectiveCall& c,
+                Algorithm algorithm) {
+  switch (algorithm) {
+    case Algorithm::kHierarchical:
+      return hierarchical_all_gather(transport, scratch, c.in, c.out, c.type);
+    case Algorithm::kHalvingDoubling:
+      return doubling_all_gather(transport, c.in, c.out, c.type);
+    default:
+      return ring_all_gather(transport, c.in, c.out, c.type);
   }
 }
 
@@ -100,9 +114,7 @@ void by_messages(Transport& transport, Scratch& scratch, const CollectiveCall& c
     case Collective::kReduceScatter:
       return reduce_scatter(transport, scratch, c, algorithm);
     case Collective::kAllGather:
-      return algorithm == Algorithm::kHalvingDoubling
-                 ? doubling_all_gather(transport, c.in, c.out, c.type)
-                 : ring_all_gather(transport, c.in, c.out, c.type);
+      return all_gather(transport, scratch, c, algorithm);
     case Collective::kBroadcast:
       return tree_broadcast(transport, c.out, c.root);
     case Collective::kReduce:

@@ -41,9 +41,16 @@ HostMap host_map_of(const Communicator& communicator);
 // cost.h's rank_traffic and max_traffic for ranks that lie so. They differ for hierarchical alone,
 // which has a price here whatever the number of ranks a host. With p the rank's place, h the ranks
 // of its host, k hosts, g = shared_places() parts part(j) of the vector:
-//   all_reduce  inside: part(j) to every other owner j < g; an owner (p < g) gives part(p) to the
-//               h−1 others at the end. Across, owners of one place: pairwise reduce_scatter and
-//               ring all_gather of part(p) among k
+//   all_reduce      inside: part(j) to every other owner j < g; an owner (p < g) gives part(p) to
+//   the
+//                   h−1 others at the end. Across, owners of one place: pairwise reduce_scatter and
+//                   ring all_gather of part(p) among k
+//   all_gather      set(j) of a host = chunks of its places j, j + g, …: a rank of place p >= g
+//   gives
+//                   its chunk to its owner. An owner sends its host's set(p) to k−1 hosts, and all
+//                   hosts' set(p) to the h−1 others, but for the chunk that is theirs
+//   reduce_scatter  all hosts' set(j) to every other owner j; an owner sends each other host its
+//                   set(p), and their chunks to those that it works for
 RankTraffic rank_traffic(const HostMap& hosts, Collective collective, Algorithm algorithm,
                          std::size_t rank, std::size_t count, std::size_t element_bytes);
 RankTraffic max_traffic(const HostMap& hosts, Collective collective, Algorithm algorithm,

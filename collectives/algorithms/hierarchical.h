@@ -30,4 +30,21 @@ namespace nqd::collectives {
 void hierarchical_all_reduce(Transport& transport, Scratch& scratch, std::span<const std::byte> in,
                              std::span<std::byte> out, DType type, ReduceOp op);
 
+// In the next two the vector has a chunk for every rank, and the owner of place j works for the
+// ranks of places j, j + g, j + 2g, … of its host: its set. Chunks of a set travel as one message.
+//
+// Owners collect the chunks of their set, exchange sets with the owners of their place on other
+// hosts (pairwise), and give all that they hold to the others of their host. Steps k−1 across, h−1
+// inside. A host receives what others have, once: a ring brings (n−1)/n·S over each cable. `in` may
+// be its chunk of `out`. Scratch, for messages: two sets of all hosts.
+void hierarchical_all_gather(Transport& transport, Scratch& scratch, std::span<const std::byte> in,
+                             std::span<std::byte> out, DType type);
+
+// The way back: owners reduce the sets of all hosts over the ranks of theirs, send each host its
+// own set, reduce what they get, and hand it over. Canonical as above. `out` may be its chunk of
+// `in`. Scratch: a set of all hosts and k sets of one; for messages h + 1 more.
+void hierarchical_reduce_scatter(Transport& transport, Scratch& scratch,
+                                 std::span<const std::byte> in, std::span<std::byte> out,
+                                 DType type, ReduceOp op);
+
 }  // namespace nqd::collectives

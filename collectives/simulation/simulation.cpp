@@ -25,11 +25,13 @@ constexpr std::array kAlgorithms = {Algorithm::kRing, Algorithm::kTree,
 
 // Algorithms that work in the vector itself, where the snapshots can see them.
 bool is_shown(Collective collective, Algorithm algorithm) {
-  const bool halves =
-      algorithm == Algorithm::kRecursiveDoubling || algorithm == Algorithm::kHalvingDoubling;
+  const bool only_all_reduce = algorithm == Algorithm::kRecursiveDoubling ||
+                               algorithm == Algorithm::kHalvingDoubling ||
+                               algorithm == Algorithm::kHierarchical;
   return std::find(kSimulated.begin(), kSimulated.end(), collective) != kSimulated.end() &&
          std::find(kAlgorithms.begin(), kAlgorithms.end(), algorithm) != kAlgorithms.end() &&
-         is_executable(collective, algorithm) && (!halves || collective == Collective::kAllReduce);
+         is_executable(collective, algorithm) &&
+         (!only_all_reduce || collective == Collective::kAllReduce);
 }
 
 std::string what_can_be_simulated() {

@@ -349,6 +349,10 @@ void Cases::canonical_bits() {
       world_.all_reduce(in.bytes(), other.bytes(), type, ReduceOp::kSum, algorithm);
       check(other == sum, std::string(name(algorithm)) + " differs from direct in bits");
     }
+    if (!fills_equal_hosts()) continue;
+    world_.reduce_scatter(in.bytes(), part.bytes(), type, ReduceOp::kSum, Algorithm::kHierarchical);
+    check(std::ranges::equal(part.bytes(), part_of(sum)),
+          "hierarchical reduce_scatter differs from direct in bits");
   }
   world_.reset_traffic();
 }
@@ -420,11 +424,15 @@ void Cases::hierarchical() {
           if (op == ReduceOp::kAvg && is_integer(type)) continue;
           one_all_reduce(type, op, count, Algorithm::kHierarchical, false, memory);
           one_all_reduce(type, op, count, Algorithm::kHierarchical, true, memory);
+          one_reduce_scatter(type, op, count, Algorithm::kHierarchical, memory);
         }
+        one_all_gather(type, count, Algorithm::kHierarchical, memory);
       }
     }
     one_all_reduce(DType::kFloat32, ReduceOp::kAvg, 300'007, Algorithm::kHierarchical, true,
                    memory);
+    one_reduce_scatter(DType::kFloat32, ReduceOp::kAvg, 300'007, Algorithm::kHierarchical, memory);
+    one_all_gather(DType::kFloat32, 300'007, Algorithm::kHierarchical, memory);
   }
   one_all_reduce(DType::kFloat32, ReduceOp::kSum, 5000, Algorithm::kHierarchical, false,
                  rank() % 2 == 0 ? Memory::kShared : Memory::kPrivate);

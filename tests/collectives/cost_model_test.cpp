@@ -82,13 +82,13 @@ TEST_CASE("all_gather: every priced algorithm gathers and sends what the functio
     for (std::size_t g = 1; g <= n; ++g) {
       if (n % g != 0) continue;
       Vectors vectors(n, count);
-      reduce_ring(
+      exchange_pairs(
           vectors, place_rings(n, g),
-          [&](std::size_t place, std::size_t node) { return chunk(count, n, node * g + place); }, 0,
+          [&](std::size_t place, std::size_t node) { return chunk(count, n, node * g + place); },
           false);
-      reduce_ring(
+      exchange_pairs(
           vectors, node_rings(n, g),
-          [&](std::size_t, std::size_t place) { return place_set(count, n, g, place); }, 0, false);
+          [&](std::size_t, std::size_t place) { return place_set(count, n, g, place); }, false);
       check_gathered(vectors, n, count);
       check_traffic(Collective::kAllGather, Algorithm::kHierarchical, n, count, vectors.ledger, g);
     }
@@ -131,14 +131,13 @@ TEST_CASE("reduce_scatter: every priced algorithm reduces and sends what the fun
     for (std::size_t g = 1; g <= n; ++g) {
       if (n % g != 0) continue;
       Vectors vectors(n, count);
-      reduce_ring(
+      exchange_pairs(
           vectors, node_rings(n, g),
-          [&](std::size_t, std::size_t place) { return place_set(count, n, g, place); }, g - 1,
-          true);
-      reduce_ring(
+          [&](std::size_t, std::size_t place) { return place_set(count, n, g, place); }, true);
+      exchange_pairs(
           vectors, place_rings(n, g),
           [&](std::size_t place, std::size_t node) { return chunk(count, n, node * g + place); },
-          n / g - 1, true);
+          true);
       check_scattered(vectors, n, count);
       check_traffic(Collective::kReduceScatter, Algorithm::kHierarchical, n, count, vectors.ledger,
                     g);

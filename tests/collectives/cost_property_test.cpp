@@ -149,15 +149,15 @@ TEST_CASE("two levels with one rank a node, or one node, have one level's traffi
       const auto two = [&](Collective c, std::size_t g) {
         return sent(c, Algorithm::kHierarchical, n, rank, g);
       };
-      for (const Collective c : {Collective::kAllGather, Collective::kReduceScatter}) {
-        CHECK(two(c, 1) == ring(c));
-        CHECK(two(c, n) == ring(c));
-      }
+      CHECK(two(Collective::kReduceScatter, 1) == ring(Collective::kReduceScatter));
+      CHECK(two(Collective::kReduceScatter, n) == ring(Collective::kReduceScatter));
+      const std::size_t own_to_all = (n - 1) * 4 * chunk_of(101, n, rank).count;
+      CHECK(two(Collective::kAllGather, 1) == own_to_all);
+      CHECK(two(Collective::kAllGather, n) == own_to_all);
       CHECK(two(Collective::kAllReduce, 1) ==
             ring(Collective::kReduceScatter) + ring(Collective::kAllGather));
       // Inside a node a rank gives its own chunk to every other.
-      CHECK(two(Collective::kAllReduce, n) ==
-            ring(Collective::kReduceScatter) + (n - 1) * 4 * chunk_of(101, n, rank).count);
+      CHECK(two(Collective::kAllReduce, n) == ring(Collective::kReduceScatter) + own_to_all);
     }
   }
 }

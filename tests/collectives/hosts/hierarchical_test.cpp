@@ -81,6 +81,8 @@ TEST_CASE("a group inside one host is direct, one across hosts is not") {
     const auto across = world.split(world.rank() / 2, 0, "across");
     CHECK(inside->chosen(Collective::kAllReduce, Algorithm::kAuto) == Algorithm::kDirect);
     CHECK(across->chosen(Collective::kAllReduce, Algorithm::kAuto) == Algorithm::kRing);
+    CHECK(world.chosen(Collective::kReduceScatter, Algorithm::kAuto) == Algorithm::kHierarchical);
+    CHECK(world.chosen(Collective::kBroadcast, Algorithm::kAuto) == Algorithm::kTree);
     CHECK(world.chosen(Collective::kAllReduce, Algorithm::kAuto) == Algorithm::kHierarchical);
     float value = 1;
     const auto bytes = std::as_writable_bytes(std::span(&value, 1));

@@ -41,15 +41,19 @@ TEST_CASE("on equal hosts that ranks fill in order, traffic is that of cost.h") 
       const HostMap map(hosts);
       for (const std::size_t count : {0u, 1u, 2u, 5u, 7u, 1000u}) {
         for (std::size_t rank = 0; rank < g * k; ++rank) {
-          const RankTraffic here =
-              rank_traffic(map, Collective::kAllReduce, Algorithm::kHierarchical, rank, count, 4);
-          const RankTraffic there = rank_traffic(Collective::kAllReduce, Algorithm::kHierarchical,
-                                                 g * k, rank, count, 4, g);
-          CAPTURE(g);
-          CAPTURE(k);
-          CAPTURE(count);
-          CHECK(here.messages == there.messages);
-          CHECK(here.bytes_sent == there.bytes_sent);
+          for (const Collective collective :
+               {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter}) {
+            const RankTraffic here =
+                rank_traffic(map, collective, Algorithm::kHierarchical, rank, count, 4);
+            const RankTraffic there =
+                rank_traffic(collective, Algorithm::kHierarchical, g * k, rank, count, 4, g);
+            CAPTURE(name(collective));
+            CAPTURE(g);
+            CAPTURE(k);
+            CAPTURE(count);
+            CHECK(here.messages == there.messages);
+            CHECK(here.bytes_sent == there.bytes_sent);
+          }
         }
       }
     }

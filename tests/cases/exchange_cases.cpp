@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "collectives/cost.h"
+#include "collectives/host_map.h"
 #include "tests/cases/case_values.h"
 
 namespace nqd::collectives {
@@ -166,9 +167,11 @@ void Exchange::long_vectors(Algorithm algorithm) {
 
 void run_exchange_cases(Communicator& world, CaseReport& report) {
   Exchange exchange(world, report);
+  const bool pulls = world.chosen(Collective::kAllToAll, Algorithm::kAuto) == Algorithm::kDirect;
   for (const std::size_t unit : {0, 1, 777}) {
     exchange.parts_of_any_length(Algorithm::kPairwise, Memory::kPrivate, unit);
-    exchange.parts_of_any_length(Algorithm::kDirect, Memory::kPrivate, unit);
+    if (host_map_of(world).hosts() > 1) continue;
+    if (pulls) exchange.parts_of_any_length(Algorithm::kDirect, Memory::kPrivate, unit);
     exchange.parts_of_any_length(Algorithm::kDirect, Memory::kShared, unit);
   }
   exchange.started_calls(Algorithm::kRing, Algorithm::kRing);

@@ -10,12 +10,30 @@ void ModelledNetwork::send(int from, int to, const std::string& from_host, bool 
   const auto length = static_cast<double>(bytes);
   double arrives_s = at_s + length * inside_.beta_s_per_byte + inside_.alpha_s;
   if (crosses) {
-    double& free_s = cable_free_s_[from_host];
-    free_s = std::max(free_s, at_s) + length * across_.beta_s_per_byte;
     bytes_across_[from_host] += bytes;
-    arrives_s = free_s + across_.alpha_s;
+    arrives_s = take(cables_[from_host], at_s, length * across_.beta_s_per_byte) + across_.alpha_s;
   }
   arrivals_s_[{from, to}].push_back(arrives_s);
+}
+
+double ModelledNetwork::take(Taken& taken, double at_s, double length_s) {
+  Taken mine;
+  auto next = taken.begin();
+  while (length_s > 0) {
+    while (next != taken.end() && next->second <= at_s) ++next;
+    if (next != taken.end() && next->first <= at_s) {
+      at_s = next->second;
+      continue;
+    }
+    const double free_s = next == taken.end() ? length_s : next->first - at_s;
+    const double piece_s = std::min(free_s, length_s);
+    mine[at_s] = at_s + piece_s;
+    at_s += piece_s;
+    length_s -= piece_s;
+    if (length_s < 1e-15) break;
+  }
+  taken.merge(mine);
+  return at_s;
 }
 
 double ModelledNetwork::receive(int from, int to) {

@@ -15,9 +15,9 @@
 
 namespace nqd::collectives {
 
-// One cable out of every host, which all its ranks share: a message waits until those before it
-// have left, occupies the cable for its bytes, and arrives α later. Inside a host messages cost
-// another α and β and hinder nobody.
+// One cable out of every host, which all its ranks share: a message takes the time that the cable
+// has free from its start on, whichever thread came first, and arrives α later. Inside a host
+// messages cost another α and β and hinder nobody.
 class ModelledNetwork {
  public:
   ModelledNetwork(Link inside, Link across) : inside_(inside), across_(across) {}
@@ -32,7 +32,12 @@ class ModelledNetwork {
   const Link inside_;
   const Link across_;
   std::mutex mutex_;
-  std::map<std::string, double> cable_free_s_;
+  // When the cable is taken: by begin, disjoint.
+  using Taken = std::map<double, double>;
+  // Takes `length_s` from `at_s` on, in pieces where it must; the end of the last.
+  static double take(Taken& taken, double at_s, double length_s);
+
+  std::map<std::string, Taken> cables_;
   std::map<std::string, std::size_t> bytes_across_;
   std::map<std::pair<int, int>, std::deque<double>> arrivals_s_;
 };

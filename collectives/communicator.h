@@ -1,6 +1,6 @@
 // The one interface through which ranks exchange data. Backends: local (ranks are threads of one
-// process), mpi and shm (ranks are processes). Every call marked "collective" must be made by all ranks of the communicator in
-// the same order with the same count, type and operator.
+// process), mpi and shm (ranks are processes). Every call marked "collective" must be made by all
+// ranks of the communicator in the same order with the same count, type and operator.
 //
 // Failure: when a rank of the world is lost, stops answering until the deadline, or fails, every
 // pending and later call of the others throws PeerLostError or TimeoutError (both exit code 4);
@@ -166,9 +166,10 @@ class Communicator {
   // kAuto is what set_tuning's table says, where it can run here; else, and without `bytes`, direct
   // where the ranks of the group reach each other's memory, private buffers included, hierarchical
   // (all_reduce, all_gather, reduce_scatter; a short all_reduce recursive_doubling) over several
-  // hosts with several ranks on one, else the first that cost.h names. gather and scatter are not tuned: a rank does not know their payload.
-  // Where the system forbids reading private memory, kDirect works on shared buffers alone (else
-  // NQD2102). Throws NQD2102 for a pair that nqd does not run.
+  // hosts with several ranks on one, else the first that cost.h names. gather and scatter are not
+  // tuned: a rank does not know their payload. Where the system forbids reading private memory,
+  // kDirect works on shared buffers alone (else NQD2102). Throws NQD2102 for a pair that nqd does
+  // not run.
   virtual Algorithm chosen(Collective collective, Algorithm algorithm,
                            std::optional<std::uint64_t> bytes = {}) const = 0;
   // Whether kDirect runs on SharedBuffers here: the ranks of the group reach each other's.

@@ -25,6 +25,7 @@ class Exchange {
   void started_calls(Algorithm reducing, Algorithm gathering);
   // Vectors that travel in pieces.
   void long_vectors(Algorithm algorithm);
+  void equal_bits();
 
  private:
   // Elements that `from` gives `to`: uneven, some empty.
@@ -163,6 +164,26 @@ void Exchange::long_vectors(Algorithm algorithm) {
   check(is_sum(in, 0), "all_reduce in place" + what);
 }
 
+void Exchange::equal_bits() {
+  // Sums that round: every rank must hold the same bits, whatever the algorithm.
+  for (const Algorithm algorithm :
+       {Algorithm::kRing, Algorithm::kTree, Algorithm::kRecursiveDoubling,
+        Algorithm::kHalvingDoubling, Algorithm::kHierarchical, Algorithm::kDirect}) {
+    if (algorithm == Algorithm::kDirect && host_map_of(world_).hosts() > 1) continue;
+    for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+      Values data(type, 777);
+      for (std::size_t i = 0; i < 777; ++i)
+        data.set(i, 1.0 / static_cast<double>(3 + i + 5 * rank_));
+      world_.all_reduce(data.bytes(), data.bytes(), type, ReduceOp::kSum, algorithm);
+      Values of_rank_0(type, 777);
+      std::ranges::copy(data.bytes(), of_rank_0.bytes().begin());
+      world_.broadcast(of_rank_0.bytes(), 0);
+      check(data == of_rank_0, "ranks differ in bits");
+    }
+  }
+  world_.reset_traffic();
+}
+
 }  // namespace
 
 void run_exchange_cases(Communicator& world, CaseReport& report) {
@@ -176,6 +197,7 @@ void run_exchange_cases(Communicator& world, CaseReport& report) {
   }
   exchange.started_calls(Algorithm::kRing, Algorithm::kRing);
   exchange.started_calls(Algorithm::kAuto, Algorithm::kAuto);
+  exchange.equal_bits();
   // On more ranks the chunks of a ring are short again.
   if (world.size() <= 5) {
     exchange.long_vectors(Algorithm::kRing);

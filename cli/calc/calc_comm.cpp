@@ -239,6 +239,8 @@ void report_all(const Call& call, bool nvls, CalcReport& report) {
     if (algorithm == Algorithm::kNvls && !nvls) continue;
     // On one node the two levels are those of the ring.
     if (algorithm == Algorithm::kHierarchical && call.group.nodes() == 1) continue;
+    // It costs what the ring does, and differs in the order of its additions.
+    if (algorithm == Algorithm::kPairwise && call.collective == Collective::kAllReduce) continue;
     const Priced priced = price(call, algorithm);
     algorithms.push_back(algorithm);
     lines.push_back({priced.latency_s, priced.s_per_byte});

@@ -44,7 +44,6 @@ class Cases {
   void direct();
   void hierarchical();
   std::string refusal_of_direct(std::size_t count);
-  void long_messages();
   void rooted_and_all_to_all();
   void canonical_bits();
   CaseReport report() { return std::move(report_); }
@@ -437,16 +436,6 @@ void Cases::hierarchical() {
                  rank() % 2 == 0 ? Memory::kShared : Memory::kPrivate);
 }
 
-// Messages that are copied, read in place and sent in parts, where a rank sends and receives.
-void Cases::long_messages() {
-  for (const std::size_t count : {8192u, 8193u, 60'000u, 400'001u}) {
-    for (const Memory memory : {Memory::kPrivate, Memory::kShared}) {
-      one_all_reduce(DType::kFloat32, ReduceOp::kSum, count * n_, Algorithm::kRing, true, memory);
-    }
-    one_broadcast(count, int(n_) - 1, Algorithm::kTree, Memory::kPrivate);
-  }
-}
-
 void Cases::barrier_and_send() {
   world_.barrier();
   const RankTraffic expected =
@@ -572,7 +561,6 @@ CaseReport run_collectives_cases(Communicator& world, bool pulls) {
   cases.all_gather();
   cases.reduce_scatter();
   cases.broadcast();
-  cases.long_messages();
   cases.barrier_and_send();
   cases.asynchronous();
   cases.split();

@@ -22,6 +22,8 @@ class Exchange {
         rank_(static_cast<std::size_t>(world.rank())) {}
 
   void parts_of_any_length(Algorithm algorithm, Memory memory, std::size_t unit);
+  // A message around the ring of ranks.
+  void long_message(std::size_t bytes, Memory memory);
   void started_calls(Algorithm reducing, Algorithm gathering);
   // Vectors that travel in pieces.
   void long_vectors(Algorithm algorithm);
@@ -80,6 +82,23 @@ void Exchange::parts_of_any_length(Algorithm algorithm, Memory memory, std::size
                                                             : in.count() - in_counts[rank_];
   check(sent.bytes_sent == 4 * moved && sent.messages == n_ - 1, "traffic of " + what);
   world_.reset_traffic();
+}
+
+void Exchange::long_message(std::size_t bytes, Memory memory) {
+  if (n_ == 1) return;
+  Values data(DType::kUInt8, bytes, memory);
+  const int right = static_cast<int>((rank_ + 1) % n_);
+  const int left = static_cast<int>((rank_ + n_ - 1) % n_);
+  if (rank_ == 0) {
+    fill_input(data, ReduceOp::kSum, 5);
+    world_.send(data.bytes(), right);
+    fill_input(data, ReduceOp::kSum, 6);
+  }
+  world_.receive(data.bytes(), left);
+  Values expected(DType::kUInt8, bytes);
+  fill_input(expected, ReduceOp::kSum, 5);
+  check(data == expected, "a message of " + std::to_string(bytes) + " bytes");
+  if (rank_ != 0) world_.send(data.bytes(), right);
 }
 
 void Exchange::started_calls(Algorithm reducing, Algorithm gathering) {
@@ -194,6 +213,11 @@ void run_exchange_cases(Communicator& world, CaseReport& report) {
     if (host_map_of(world).hosts() > 1) continue;
     if (pulls) exchange.parts_of_any_length(Algorithm::kDirect, Memory::kPrivate, unit);
     exchange.parts_of_any_length(Algorithm::kDirect, Memory::kShared, unit);
+  }
+  // As long as a cell of the shm backend, a byte longer, and longer than all cells together.
+  for (const std::size_t bytes : {32'768u, 32'769u, 1'000'001u}) {
+    exchange.long_message(bytes, Memory::kPrivate);
+    exchange.long_message(bytes, Memory::kShared);
   }
   exchange.started_calls(Algorithm::kRing, Algorithm::kRing);
   exchange.started_calls(Algorithm::kAuto, Algorithm::kAuto);

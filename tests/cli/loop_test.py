@@ -7,7 +7,8 @@ import sys
 import unittest
 
 import support
-from support import MPIRUN, SOURCE, NqdTestCase, TINY, mpi_nqd, needs_mpi, nqd, read_json
+from support import (MPIRUN, SLOWNESS, SOURCE, NqdTestCase, TINY, mpi_nqd, needs_mpi, nqd,
+                     read_json)
 
 
 def validate(testcase, document, schema):
@@ -55,7 +56,7 @@ class Bench(NqdTestCase):
 
     def test_a_sweep_beyond_the_memory_is_refused_before_it_allocates(self):
         _, err = self.assertCode(1, nqd("bench", "all_reduce", "--ranks", 2, "-b", "4K", "-e",
-                                        "1024G", timeout=20))
+                                        "1024G", timeout=20 * SLOWNESS))
         self.assertIn("NQD1403", err)
 
     def test_a_result_that_cannot_be_printed_is_a_fault(self):
@@ -70,8 +71,8 @@ class Bench(NqdTestCase):
     def test_an_output_that_cannot_be_written_stops_before_the_run(self):
         arguments = ["bench", "all_reduce", "-b", "4K", "-e", "1G", "-n", "1000", "--output",
                      "/nonexistent/folder/x.json"]
-        done = (mpi_nqd(2, *arguments, timeout=20) if MPIRUN else
-                nqd(*arguments, "--ranks", 2, timeout=20))
+        done = (mpi_nqd(2, *arguments, timeout=20 * SLOWNESS) if MPIRUN else
+                nqd(*arguments, "--ranks", 2, timeout=20 * SLOWNESS))
         _, err = self.assertCode(2, done)
         self.assertIn("NQD2002", err)
 

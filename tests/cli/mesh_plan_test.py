@@ -11,7 +11,7 @@ import time
 import unittest
 import xml.etree.ElementTree
 
-from support import MPIRUN, SOURCE, environment, needs_mpi, nqd
+from support import MPIRUN, SLOWNESS, SOURCE, environment, needs_mpi, nqd
 
 VALID = sorted(str(p.relative_to(SOURCE)) for p in SOURCE.glob("configs/*.yaml"))
 INVALID = sorted(str(p.relative_to(SOURCE)) for p in SOURCE.glob("configs/invalid/*.yaml"))
@@ -74,8 +74,8 @@ class MeshPlan(unittest.TestCase):
         start = time.monotonic()
         code, _, err = nqd("mesh-plan", *paths)
         self.assertEqual(0, code, err)
-        # Ten times the target: the build may carry sanitizers and the machine other work.
-        self.assertLess(time.monotonic() - start, 5)
+        # Ten times the target: the machine may have other work.
+        self.assertLess(time.monotonic() - start, 5 * SLOWNESS)
 
     def test_fits_is_null_when_the_limit_is_unknown(self):
         _, out, _ = nqd("mesh-plan", "configs/gpt2-124m-ddp.yaml", "--set", "cluster.memory_bytes=0",
@@ -109,7 +109,7 @@ class MeshPlan(unittest.TestCase):
             flags = [part for override in overrides for part in ("--set", override)]
             code, _, err = nqd("mesh-plan", "configs/llama3-8b-zero3-node.yaml", *flags)
             self.assertIn(code, (0, 1), err)
-            self.assertLess(time.monotonic() - start, 1)
+            self.assertLess(time.monotonic() - start, SLOWNESS)
 
     def test_diagnostics_in_json_carry_the_place(self):
         code, out, _ = nqd("mesh-plan", "configs/invalid/quickstart-wrong.yaml", "--json")
@@ -125,7 +125,7 @@ class MeshPlan(unittest.TestCase):
         start = time.monotonic()
         for path in INVALID[:10]:
             nqd("mesh-plan", path)
-        self.assertLess((time.monotonic() - start) / 10, 0.25)
+        self.assertLess((time.monotonic() - start) / 10, 0.25 * SLOWNESS)
 
     def test_explain_knows_every_code_that_a_stored_message_shows(self):
         for path in SOURCE.glob("configs/invalid/*.expected"):

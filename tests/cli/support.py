@@ -13,6 +13,8 @@ import unittest
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 NQD = os.environ["NQD_BINARY"]
 MPIRUN = os.environ.get("NQD_MPIRUN", "")
+# How much longer the build may take than an optimised one: sanitizers.
+SLOWNESS = float(os.environ.get("NQD_SLOWNESS", "1"))
 WITNESS = os.environ.get("NQD_PMPI_WITNESS_LIBRARY", "")
 
 # A model of a few thousand parameters: a step takes about a millisecond.

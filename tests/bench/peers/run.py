@@ -56,6 +56,8 @@ class Series:
             return [args.mpiexec_mpich, *(["-bind-to", "core"] if bound else []), "-n",
                     str(self.ranks), args.build / "tests/mpi/nqd_mpich", *bench]
         binding = ["--bind-to", "core"] if bound else ["--bind-to", "none", "--oversubscribe"]
+        if self.peer == "memory":
+            bench = ["bench", "memory", "-b", begin, "-e", end, "-f", str(factor), "-n", "5", "--json"]
         return [args.mpirun, *binding, "-n", str(self.ranks), args.build / "cli/nqd", *bench]
 
 
@@ -69,6 +71,7 @@ SERIES = (
     Series("mpich", LIBRARY, peer="mpich"),
     Series("ring", ["--algorithm", "ring"]),
     Series("gloo", [], ("all_reduce",), peer="gloo"),
+    Series("limit", [], ("all_reduce",), peer="memory"),
     Series("openmpi_in_place", [*LIBRARY, "--in-place"], ("all_gather",)),
     Series("registered_in_place", [*DIRECT, "-R", "--in-place"], ("all_gather",)),
     Series("private_in_place", [*DIRECT, "--in-place"], ("all_gather",)),
@@ -103,6 +106,9 @@ def statistics(samples, wrong):
 def measure_bench(args, series, collective, sweep):
     """Statistics by size, and what the record says of the machine."""
     document = json.loads(run(series.command(args, collective, sweep), series.extra))
+    if series.peer == "memory":
+        return {limit["bytes"]: {"p50_s": limit["limit_s"]}
+                for limit in document["all_reduce_limits"]}, document
     return {row["effective_bytes"]: statistics(row["samples_s"], row["wrong"])
             for row in document["rows"]}, document
 
@@ -135,7 +141,7 @@ def measure_gloo(args, series, sweep):
 
 def measure(args, series_list, sweeps, rows, machine):
     for repetition in range(args.repetitions):
-        for collective in ALL_COLLECTIVES:
+        for collective in args.collectives:
             for sweep in sweeps:
                 for series in series_list:
                     if collective not in series.collectives:
@@ -164,7 +170,7 @@ def record(rows, machine, begin_load, seconds):
     return {
         "command": " ".join(["tests/bench/peers/run.py", *sys.argv[1:]]),
         "started_at": document["started_at"], "seconds": round(seconds),
-        "commit": document.get("commit"), "host": document["host"],
+        "commit": document["tool"]["git_commit"], "host": document["host"],
         "packages": [package for package in packages if package],
         "load_before": begin_load, "load_after": load(),
         "rows": [{"ranks": ranks, "collective": collective, "series": series, "bytes": size,
@@ -186,6 +192,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
     parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--collectives", nargs="+", choices=ALL_COLLECTIVES, default=ALL_COLLECTIVES)
     parser.add_argument("--quick", action="store_true", help="few calls, up to 4 MiB: shows that it runs")
     parser.add_argument("--output", type=pathlib.Path, help="the tables, as Markdown")
     parser.add_argument("--raw", type=pathlib.Path, help="the record, as JSON")

@@ -8,7 +8,7 @@ LABELS = {
     "openmpi": "Open MPI", "openmpi_tuned": "Open MPI, malloc tuned", "mpich": "MPICH", "gloo": "Gloo",
     "registered": "direct, registered", "private": "direct, private", "ring": "ring",
     "openmpi_in_place": "Open MPI in place", "registered_in_place": "registered in place",
-    "private_in_place": "private in place",
+    "private_in_place": "private in place", "limit": "limit of the memory",
 }
 ORDER = list(LABELS)
 
@@ -17,6 +17,7 @@ ORDER = list(LABELS)
 TARGETS = (
     ("all_reduce, registered", 2, "all_reduce", "registered", "openmpi", 64 * KIB, 256 * MIB, 5, 4),
     ("all_reduce, registered", 2, "all_reduce", "registered", "openmpi_tuned", 64 * KIB, 256 * MIB, None, 2.5),
+    ("all_reduce, registered", 2, "all_reduce", "registered", "limit", 64 * KIB, 256 * MIB, None, 0.8),
     ("all_reduce, registered, latency", 2, "all_reduce", "registered", "openmpi", KIB, 4 * KIB, None, 2),
     ("all_reduce, private", 2, "all_reduce", "private", "openmpi", MIB, 4 * MIB, None, 1.5),
     ("all_reduce, private", 2, "all_reduce", "private", "mpich", MIB, 4 * MIB, None, 2),
@@ -105,7 +106,7 @@ def overlap_lines(overlap):
 
 def machine_lines(document):
     host = document["host"]
-    return [f"Measured {document['started_at'][:10]} on {host['cpu_model']}, {host['cpus']} CPUs, "
+    return [f"Measured {document['started_at'][:10]} on {host['cpu_model']}, {host['online_cpus']} CPUs, "
             f"in {document['seconds']} s, load {document['load_before']:.2f} before; "
             f"{', '.join(document['packages'])}; float32 sum, warm buffers:", "",
             "```sh", document["command"], "```", ""]

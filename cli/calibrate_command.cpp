@@ -13,6 +13,7 @@
 #include "cli/command.h"
 #include "planner/calibration/calibration.h"
 #include "reports/evidence.h"
+#include "reports/nccl_tests/measurements.h"
 #include "reports/output.h"
 #include "reports/page/format.h"
 
@@ -88,7 +89,7 @@ int run(const Options& options, const Context& context) {
   const reports::Envelope envelope = reports::begin_envelope("calibration", context.argv);
   std::vector<reports::Evidence> evidence;
   for (const std::string& input : options.inputs) {
-    evidence.push_back(reports::read_evidence(input));
+    evidence.push_back(reports::read_measurements(input));
   }
   std::vector<std::string> skipped;
   const planner::Calibration calibration = reports::calibrate(evidence, &skipped);
@@ -110,7 +111,7 @@ void add_calibrate_command(CLI::App& app, Context& context) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
       "calibrate", "Fit latency, bandwidth and compute rates from bench evidence");
-  command->add_option("evidence", options->inputs, "documents that nqd bench wrote")
+  command->add_option("evidence", options->inputs, "documents that nqd bench wrote, output of nccl-tests (text or JSON)")
       ->required()
       ->type_name("EVIDENCE");
   command->add_option("-o,--output", options->output, "cluster file to write (YAML)")

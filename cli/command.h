@@ -20,6 +20,7 @@ void add_bench_command(CLI::App& app, Context& context);
 void add_calc_command(CLI::App& app, Context& context);
 void add_calibrate_command(CLI::App& app, Context& context);
 void add_data_command(CLI::App& app, Context& context);
+void add_diagnose_command(CLI::App& app, Context& context);
 void add_doctor_command(CLI::App& app, Context& context);
 void add_explain_command(CLI::App& app, Context& context);
 void add_export_command(CLI::App& app, Context& context);

@@ -90,6 +90,8 @@ void JsonField::fail_type(std::string_view wanted) const {
 
 bool JsonField::is_object() const { return node(value_).is_object(); }
 
+bool JsonField::is_text() const { return node(value_).is_string(); }
+
 JsonField JsonField::at(std::string_view key) const {
   if (!is_object()) fail_type("an object");
   const auto found = node(value_).find(key);

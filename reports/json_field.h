@@ -29,6 +29,7 @@ class JsonField {
   std::vector<JsonField> items() const;                            // of an array
   std::vector<std::pair<std::string, JsonField>> members() const;  // of an object, in order
   bool is_object() const;
+  bool is_text() const;
 
   std::string text() const;
   bool boolean() const;

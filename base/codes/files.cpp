@@ -80,6 +80,17 @@ constexpr std::array kTable = {
         "`nqd simulate collective` runs nqd's own algorithms over virtual ranks, so it shows "
         "only what nqd can run. Other algorithms have a price (`nqd calc comm`) and no code to "
         "show."},
+    CodeInfo{"NQD2106", "a row that nccl-tests does not print",
+             "A line begins like a row of nccl-tests' table, and goes on otherwise: a column is "
+             "missing, added or no number. The message has line and column. A row that the text "
+             "ends in, or that another line was torn into, is left out without an error."},
+    CodeInfo{"NQD2107", "nothing here to diagnose",
+             "`nqd diagnose` reads tables and JSON of nccl-tests, logs made with NCCL_DEBUG=INFO, "
+             "and evidence of `nqd bench`. The file holds none of them."},
+    CodeInfo{"NQD2108", "a table that cannot calibrate",
+             "A curve belongs to a collective and a number of ranks. Versions of nccl-tests before "
+             "2.17 do not print the collective's name, and the device lines give the ranks: keep the "
+             "command line and the header. One rank exchanges nothing."},
     CodeInfo{"NQD2201", "nothing to fit a curve to",
              "An alpha-beta curve needs measured times of at least two payload sizes."},
     CodeInfo{

@@ -111,7 +111,9 @@ void add_calibrate_command(CLI::App& app, Context& context) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
       "calibrate", "Fit latency, bandwidth and compute rates from bench evidence");
-  command->add_option("evidence", options->inputs, "documents that nqd bench wrote, output of nccl-tests (text or JSON)")
+  command
+      ->add_option("evidence", options->inputs,
+                   "documents that nqd bench wrote, output of nccl-tests (text or JSON)")
       ->required()
       ->type_name("EVIDENCE");
   command->add_option("-o,--output", options->output, "cluster file to write (YAML)")

@@ -87,10 +87,11 @@ constexpr std::array kTable = {
     CodeInfo{"NQD2107", "nothing here to diagnose",
              "`nqd diagnose` reads tables and JSON of nccl-tests, logs made with NCCL_DEBUG=INFO, "
              "and evidence of `nqd bench`. The file holds none of them."},
-    CodeInfo{"NQD2108", "a table that cannot calibrate",
-             "A curve belongs to a collective and a number of ranks. Versions of nccl-tests before "
-             "2.17 do not print the collective's name, and the device lines give the ranks: keep the "
-             "command line and the header. One rank exchanges nothing."},
+    CodeInfo{
+        "NQD2108", "a table that cannot calibrate",
+        "A curve belongs to a collective and a number of ranks. Versions of nccl-tests before "
+        "2.16.7 do not print the collective's name, and the device lines give the ranks: keep the "
+        "command line and the header. One rank exchanges nothing."},
     CodeInfo{"NQD2201", "nothing to fit a curve to",
              "An alpha-beta curve needs measured times of at least two payload sizes."},
     CodeInfo{

@@ -244,7 +244,16 @@ void read_network(const NcclRecord& record, NcclProcess& process) {
   }
 }
 
+// The line that was cut may have been the one that says so.
+void mark_unclear(NcclProcess& process) {
+  const std::size_t marked = std::min(process.comms.size(), kLongestSearch);
+  for (std::size_t i = process.comms.size() - marked; i < process.comms.size(); ++i) {
+    process.comms[i].unclear |= process.comms[i].started;
+  }
+}
+
 void read_record(const NcclRecord& record, NcclProcess& process) {
+  if (record.cut) mark_unclear(process);
   const std::string_view text = record.text;
   if (record.warning) process.warnings.emplace_back(trimmed(text));
   if (text.starts_with("Channel ") || text.starts_with("Ring ") || text.starts_with("Tree ")) {

@@ -25,6 +25,7 @@ struct NcclComm {
   std::string gpu;         // PCI bus id, "1b000"; empty = not logged
   bool started = false;    // "Init START" (from NCCL 2.17 on)
   bool completed = false;  // "Init COMPLETE"
+  bool unclear = false;    // a line of its process was cut after it started
 };
 
 // A connection between two ranks of a communicator, as one of its ends logs it.

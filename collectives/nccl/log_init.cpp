@@ -12,7 +12,7 @@ namespace {
 // order of appearance within a process tell communicators apart.
 struct Joining {
   int ranks = 0;
-  std::set<int> started, completed;
+  std::set<int> started, completed;  // completed, or it may be
   std::map<int, std::string> where;
 };
 
@@ -40,7 +40,7 @@ std::map<std::pair<int, std::size_t>, Joining> joinings(const NcclLog& log) {
       Joining& joining = all[{comm.ranks, order}];
       joining.ranks = comm.ranks;
       if (comm.started) joining.started.insert(comm.rank);
-      if (comm.completed) joining.completed.insert(comm.rank);
+      if (comm.completed || comm.unclear) joining.completed.insert(comm.rank);
       joining.where[comm.rank] = process.host + ":" + std::to_string(process.pid);
     }
   }

@@ -62,6 +62,9 @@ bool read_prefix(std::string_view line, std::size_t least, std::size_t at, Prefi
   return true;
 }
 
+// What may stand before a whole host name: "[1,3]<stdout>:node1", "rank 3| node1".
+bool is_boundary(char c) { return c == ' ' || c == '\t' || c == ':' || c == '>' || c == '|'; }
+
 // The prefix of the record whose marker is at `marker`; without one the record begins there.
 Prefix prefix_of(std::string_view line, std::size_t least, std::size_t marker, bool warning) {
   Prefix prefix;
@@ -94,6 +97,7 @@ void split_line(std::string_view line, bool ended, std::vector<NcclRecord>& reco
   Marker marker = next_marker(line, 0);
   if (marker.at == std::string_view::npos) return;
   Prefix prefix = prefix_of(line, 0, marker.at, marker.warning);
+  bool leads = prefix.begin == 0 || is_boundary(line[prefix.begin - 1]);
   while (marker.at != std::string_view::npos) {
     const std::size_t begin = marker.at + kInfo.size();
     const Marker next = next_marker(line, begin);
@@ -101,25 +105,29 @@ void split_line(std::string_view line, bool ended, std::vector<NcclRecord>& reco
     const Prefix next_prefix = last ? Prefix{} : prefix_of(line, begin, next.at, next.warning);
     const std::size_t end = last ? line.size() : next_prefix.begin;
     records.push_back({prefix.host, prefix.pid, marker.warning, line.substr(begin, end - begin),
-                       !last || !ended});
+                       !last || !ended, leads});
+    leads = false;
     marker = next;
     prefix = next_prefix;
   }
 }
 
-// How often each process is named. One that is named once may be another's with a rest before it.
+// How often each process is named.
 using Names = std::map<std::pair<std::string_view, std::int64_t>, std::size_t>;
 
-std::string_view mended(std::string_view host, std::int64_t pid, const Names& names) {
+// The end of the record's host name that is named more often with its process id, if there is one:
+// what stands before it is another line's rest. At the begin of a line that takes more evidence.
+std::string_view mended(const NcclRecord& record, const Names& names) {
+  constexpr std::size_t kLeadMargin = 4;
   const auto count = [&](std::string_view name) {
-    const auto found = names.find({name, pid});
+    const auto found = names.find({name, record.pid});
     return found == names.end() ? std::size_t{0} : found->second;
   };
-  if (count(host) != 1) return host;
-  for (std::size_t skip = 1; skip < host.size(); ++skip) {
-    if (count(host.substr(skip)) > 1) return host.substr(skip);
+  const std::size_t own = count(record.host) * (record.leads ? kLeadMargin : 1);
+  for (std::size_t skip = 1; skip < record.host.size(); ++skip) {
+    if (count(record.host.substr(skip)) > own) return record.host.substr(skip);
   }
-  return host;
+  return record.host;
 }
 
 }  // namespace
@@ -143,7 +151,13 @@ std::vector<NcclRecord> split_nccl_records(std::span<const std::string_view> tex
   }
   Names names;
   for (const NcclRecord& record : records) ++names[{record.host, record.pid}];
-  for (NcclRecord& record : records) record.host = mended(record.host, record.pid, names);
+  std::map<std::pair<std::string_view, std::int64_t>, std::string_view> known[2];
+  for (NcclRecord& record : records) {
+    const auto [found, is_new] =
+        known[record.leads ? 1 : 0].try_emplace({record.host, record.pid}, record.host);
+    if (is_new) found->second = mended(record, names);
+    record.host = found->second;
+  }
   return records;
 }
 

@@ -14,6 +14,7 @@ struct NcclRecord {
   bool warning = false;
   std::string_view text;  // after "NCCL INFO "
   bool cut = false;       // what is missing at its end is unknown
+  bool leads = false;     // nothing but a launcher's mark stands before it in its line
 };
 
 // All records of the texts, in order. A host name that another line's rest is glued to

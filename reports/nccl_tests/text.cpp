@@ -76,6 +76,7 @@ struct Columns {
   bool known = false;
   std::size_t width = 4;  // columns of one half: time, algbw, busbw, #wrong; 8 with -I
   bool counts_wrong = true;
+  bool has_root = true;
 };
 
 class Reader {
@@ -213,6 +214,7 @@ class Reader {
     columns_.known = true;
     columns_.width = count("i_min") > 0 ? 8 : 4;
     columns_.counts_wrong = count("error") == 0;
+    columns_.has_root = count("root") > 0;
   }
 
   void read_average(std::string_view text) {
@@ -261,7 +263,8 @@ class Reader {
     std::size_t left = words.size() - at;
     // A time stamp is two words: a day and a time.
     if (left >= 2 && words.back().text.find(':') != std::string_view::npos) left -= 2;
-    if (left % width == 1) {
+    const bool rooted = columns_.known ? columns_.has_root : left % width == 1;
+    if (rooted && left > 0) {
       if (!whole<int>(words[at].text)) {
         fail(words[at].column,
              "the root is no whole number: `" + std::string(words[at].text) + "`");

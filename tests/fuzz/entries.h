@@ -14,6 +14,7 @@ void deepspeed(std::string_view text);
 void hf(std::string_view text);
 void torchtitan(std::string_view text);
 void published(std::string_view text);
+void nccl_log(std::string_view text);
 
 inline void require(bool holds, const std::string& what) {
   if (!holds) throw std::logic_error(what);

@@ -13,7 +13,8 @@ int main(int argc, char** argv) {
   const std::map<std::string, Entry> entries = {
       {"config", nqd::fuzz::config},         {"megatron", nqd::fuzz::megatron},
       {"deepspeed", nqd::fuzz::deepspeed},   {"hf", nqd::fuzz::hf},
-      {"torchtitan", nqd::fuzz::torchtitan}, {"published", nqd::fuzz::published}};
+      {"torchtitan", nqd::fuzz::torchtitan}, {"published", nqd::fuzz::published},
+      {"nccl_log", nqd::fuzz::nccl_log}};
   if (argc != 2) return 2;
   int failures = 0;
   for (const auto& [name, entry] : entries) {

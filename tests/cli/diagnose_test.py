@@ -34,11 +34,11 @@ class Diagnose(unittest.TestCase):
         code, out, _ = nqd("diagnose", FIXTURES / "efa-failed.log")
         self.assertEqual(1, code, out)
         self.assertIn("error [socket-fallback, certain]", out)
-        for bad in ("make_fixtures.py", "all-reduce-cut.json", "absent.txt"):
-            code, _, err = nqd("diagnose", FIXTURES / bad)
+        for bad in (SOURCE / "LICENSE", FIXTURES / "all-reduce-cut.json", FIXTURES / "absent.txt"):
+            code, _, err = nqd("diagnose", bad)
             self.assertEqual(2, code, bad)
             self.assertIn("error", err)
-        code, _, help_text = nqd("diagnose", "--help")[0], "", nqd("diagnose", "--help")[1]
+        code, help_text, _ = nqd("diagnose", "--help")
         self.assertEqual(0, code)
         self.assertIn("Exit status: 0", help_text)
 

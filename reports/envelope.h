@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/environment.h"
 #include "base/host.h"
 #include "engine/records.h"
 #include "planner/spec.h"
@@ -33,7 +34,7 @@ struct Envelope {
   std::vector<engine::RankIdentity> ranks;
   std::vector<std::pair<std::string, std::string>> libraries;  // {"mpi", "Open MPI v4.1.4"}, …
   // Variables that change what is measured, from an allow-list; never the whole environment.
-  std::vector<std::pair<std::string, std::string>> environment;
+  Variables environment;
   HostInfo host;
   std::string started_at;  // UTC, ISO 8601
   std::string ended_at;    // set by the command when its work is done
@@ -42,12 +43,6 @@ struct Envelope {
 // Fills tool, host, environment, started_at and the libraries of this build (libc, GEMM, MPI). The
 // command adds config, world, backend, ranks and, last, ended_at.
 Envelope begin_envelope(std::string kind, std::vector<std::string> argv);
-
-// The allow-listed variables of `environment` ("NAME=value" strings), sorted by name. Kept: NCCL_*,
-// CUDA_*, OMP_*, OPENBLAS_*, NQD_* and a short list of launcher, allocator and fabric settings.
-// A name that looks like a secret (TOKEN, SECRET, PASSWORD, KEY) is dropped whatever its prefix.
-std::vector<std::pair<std::string, std::string>> allowed_environment(
-    const std::vector<std::string>& environment);
 
 // UTC now, "2026-11-29T14:25:13Z".
 std::string now_utc();

@@ -12,9 +12,11 @@ namespace {
 // mpirun exports dozens of OMPI_MCA_* of its own (addresses, keys): those that a user sets belong
 // to a few frameworks.
 constexpr std::array<std::string_view, 15> kPrefixes = {
-    "CUDA_",        "FI_",          "NCCL_",        "NQD_",           "OMPI_MCA_btl",
-    "OMPI_MCA_coll", "OMPI_MCA_hwloc", "OMPI_MCA_mpi_", "OMPI_MCA_mtl", "OMPI_MCA_osc",
-    "OMPI_MCA_pml", "OMPI_MCA_rmaps", "OMP_",        "OPENBLAS_",      "UCX_"};
+    "CUDA_",          "FI_",           "NCCL_",
+    "NQD_",           "OMPI_MCA_btl",  "OMPI_MCA_coll",
+    "OMPI_MCA_hwloc", "OMPI_MCA_mpi_", "OMPI_MCA_mtl",
+    "OMPI_MCA_osc",   "OMPI_MCA_pml",  "OMPI_MCA_rmaps",
+    "OMP_",           "OPENBLAS_",     "UCX_"};
 // Settings that move a measurement, and the launcher's word on the world's size.
 constexpr std::array<std::string_view, 19> kNames = {"BLIS_NUM_THREADS",
                                                      "DNNL_MAX_CPU_ISA",

@@ -32,9 +32,9 @@ struct NetworkInterface {
 struct RdmaPort {
   std::string device;  // "mlx5_0"
   int port = 1;
-  std::string state;         // "ACTIVE", "DOWN", "INIT", "ARMED"
-  std::string link_layer;    // "InfiniBand", "Ethernet"
-  double rate_gbits = 0;     // 10^9 bits a second; 0 unknown
+  std::string state;       // "ACTIVE", "DOWN", "INIT", "ARMED"
+  std::string link_layer;  // "InfiniBand", "Ethernet"
+  double rate_gbits = 0;   // 10^9 bits a second; 0 unknown
   std::uint64_t sent_bytes = 0;
   std::uint64_t received_bytes = 0;
   bool is_active() const { return state == "ACTIVE"; }

@@ -1,5 +1,6 @@
 #include <optional>
 
+#include "reports/bench_parts_json.h"
 #include "reports/envelope_json.h"
 #include "reports/evidence.h"
 #include "reports/summary.h"
@@ -28,6 +29,7 @@ void write_options(JsonWriter& json, const collectives::BenchOptions& options) {
   json.field("check", options.check);
   json.field("in_place", options.in_place);
   json.field("registered", options.registered);
+  json.field("promised_bytes_per_s", measured(options.promised_bytes_per_s));
   json.end();
 }
 
@@ -61,6 +63,7 @@ void write_row(JsonWriter& json, const collectives::BenchRow& row) {
   json.field("wrong", row.checked ? std::optional(row.wrong) : std::nullopt);
   json.field("bytes_sent_per_rank", counted(row.bytes_sent_per_rank));
   json.field("predicted_bytes_per_rank", counted(row.predicted_bytes_per_rank));
+  write_usage(json, row.usage);
   json.end();
 }
 
@@ -103,6 +106,17 @@ void write_definitions(JsonWriter& json) {
              "all_to_all, gather and scatter, "
              "else 1; n = ranks");
   json.field("gflops", "2mnk / p50_s / 1e9");
+  json.field("usage",
+             "by rank, a call of the timed loop with its barrier; getrusage of the calling thread");
+  json.field(
+      "bandwidth_gbps",
+      "memory_rows: traffic_bytes / p50_s / 1e9, traffic_bytes read and written by the ranks "
+      "of the row; pairs: bytes of a large message / half of its mean round trip / 1e9");
+  json.field("latency_s", "half of the mean round trip of 8 bytes");
+  json.field("limit_s",
+             "the p50_s of the faster of copy and nt_copy of that size, all ranks together");
+  json.field("mean_late_s", "mean of (arrival - first arrival of the iteration); p95 likewise");
+  json.field("last_share", "share of the iterations in which the rank arrived last");
   json.end();
 }
 
@@ -121,6 +135,8 @@ std::string bench_json(const Envelope& envelope, const collectives::BenchResult&
   for (const collectives::GemmRow& row : result.gemm_rows) write_gemm_row(json, row);
   json.end();
   json.field("memory_bandwidth_bytes_per_s", measured(result.memory_bandwidth_bytes_per_s));
+  write_probes(json, result);
+  write_machine(json, result.machine);
   write_summary(json, result);
   write_verdicts(json, result.verdicts);
   json.end();

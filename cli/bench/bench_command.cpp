@@ -6,6 +6,7 @@
 
 #include "cli/bench/gemm.h"
 #include "cli/bench/options.h"
+#include "cli/bench/probes.h"
 #include "cli/bench/run.h"
 #include "cli/command.h"
 
@@ -71,6 +72,7 @@ void add_bench_command(CLI::App& app, Context& context) {
   bench->require_subcommand(1);
   for (const Subcommand& subcommand : kSubcommands) add_collective(*bench, context, subcommand);
   add_bench_gemm(*bench, context);
+  add_bench_probes(*bench, context);
 }
 
 }  // namespace nqd::cli

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "cli/bench/cluster.h"
 #include "collectives/cost.h"
 
 namespace nqd::cli {
@@ -54,6 +55,7 @@ collectives::BenchOptions parsed_options(const BenchFlags& flags) {
   bench.check = flags.check != 0;
   bench.numerics = parsed(collectives::parse_numerics(flags.numerics), "--numerics", flags.numerics,
                           "canonical or fast");
+  if (!flags.cluster.empty()) bench.promised_bytes_per_s = promised_bandwidth(flags.cluster);
   parse_algorithms(flags.algorithms, bench);
   return bench;
 }
@@ -99,6 +101,10 @@ void add_run_flags(CLI::App& command, BenchFlags& flags) {
       ->capture_default_str();
   command.add_flag("--json", flags.json, "print the evidence document on stdout, no table");
   command.add_option("--output", flags.output, "write the evidence document to this file");
+  command
+      .add_option("--cluster", flags.cluster,
+                  "a cluster preset or file whose network the verdicts hold the run to")
+      ->type_name("FILE");
   command.add_option("--compare", flags.compare,
                      "an earlier bench document: exit 1 when a row is slower beyond --tolerance");
   command.add_option("--tolerance", flags.tolerance, "share by which a median may be slower")

@@ -30,6 +30,7 @@ struct BenchFlags {
   double deadline_s = 60;
   bool json = false;
   std::string output;
+  std::string cluster;
   std::string compare;
   double tolerance = 0.1;
 };

@@ -1,7 +1,5 @@
 #include "cli/bench/run.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <iostream>
@@ -13,6 +11,7 @@
 #include "base/file.h"
 #include "base/host.h"
 #include "cli/bench/compare.h"
+#include "cli/bench/session.h"
 #include "cli/bench/table.h"
 #include "cli/command.h"
 #include "collectives/bench/bench.h"
@@ -27,23 +26,6 @@ namespace {
 using collectives::BenchResult;
 using collectives::BenchRow;
 using collectives::Communicator;
-
-// Collective. Who took part.
-std::vector<engine::RankIdentity> gather_ranks(Communicator& world, const std::string& launcher) {
-  const auto size = static_cast<std::size_t>(world.size());
-  const std::int64_t pid = ::getpid();
-  std::vector<std::int64_t> pids(size);
-  world.all_gather(std::as_bytes(std::span(&pid, 1)), std::as_writable_bytes(std::span(pids)),
-                   DType::kInt64);
-  std::vector<engine::RankIdentity> ranks(size);
-  for (std::size_t rank = 0; rank < size; ++rank) {
-    ranks[rank].rank = static_cast<int>(rank);
-    ranks[rank].host = world.host(static_cast<int>(rank));
-    ranks[rank].pid = pids[rank];
-    ranks[rank].launcher = launcher;
-  }
-  return ranks;
-}
 
 // One rank's part. Returns the exit code, the same on all.
 int run_rank(Communicator& world, const BenchFlags& flags, const collectives::BenchOptions& bench,
@@ -116,9 +98,14 @@ int run_collective_bench(const BenchFlags& flags, const Context& context) {
   world.check_calls = flags.check_calls;
   world.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(flags.deadline_s * 1e3));
   std::atomic<int> code = 0;
-  collectives::run_world(world, [&](Communicator& comm) {
-    code = run_rank(comm, flags, bench, context, identity.launcher);
-  });
+  try {
+    collectives::run_world(world, [&](Communicator& comm) {
+      code = run_rank(comm, flags, bench, context, identity.launcher);
+    });
+  } catch (const Error& error) {
+    report_singletons(error, identity, context, flags.json, flags.output);
+    throw;
+  }
   return code;
 }
 

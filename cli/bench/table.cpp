@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <string>
 
+#include "cli/bench/session.h"
 #include "collectives/communicator.h"
 
 namespace nqd::cli {
@@ -43,11 +44,7 @@ void print_footer(const BenchResult& result) {
                     [](const BenchRow& row) { return row.bytes_sent_per_rank > 0; });
   std::printf("# bytes sent were counted in %d of %d rows (library traffic cannot be)\n",
               static_cast<int>(counted), static_cast<int>(result.rows.size()));
-  for (const collectives::Verdict& verdict : result.verdicts) {
-    std::printf("# %s [%s, %s]: %s\n#   %s\n#   next: %s\n", verdict.severity.c_str(),
-                verdict.code.c_str(), verdict.confidence.c_str(), verdict.evidence.c_str(),
-                verdict.cause.c_str(), verdict.next_step.c_str());
-  }
+  print_verdicts(result.verdicts);
 }
 
 }  // namespace nqd::cli

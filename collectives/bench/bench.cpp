@@ -108,12 +108,14 @@ void Sweep::time(Algorithm algorithm, BenchRow& row) {
   using Clock = std::chrono::steady_clock;
   for (int i = 0; i < options_.warmup; ++i) operation_.call(algorithm);
   row.samples_s.resize(static_cast<std::size_t>(options_.iterations));
+  const UsageMeter meter;
   for (double& sample : row.samples_s) {
     world_.barrier();
     const auto start = Clock::now();
     operation_.call(algorithm);
     sample = std::chrono::duration<double>(Clock::now() - start).count();
   }
+  row.usage = gather_usage(world_, meter.per_call(static_cast<int>(row.samples_s.size())));
   const auto samples = std::as_writable_bytes(std::span(row.samples_s));
   world_.all_reduce(samples, samples, DType::kFloat64, ReduceOp::kMax);
 }
@@ -211,7 +213,7 @@ BenchResult sweep(Communicator& world, const BenchOptions& options,
   BenchResult result;
   result.options = options;
   result.options.algorithms = resolve_all(world, options);
-  const std::vector<HostShare> hosts = host_shares(world);
+  result.machine = begin_record(world);
   Sweep rows(world, result.options);
   std::vector<std::size_t> miscounted;
   for (const Algorithm algorithm : result.options.algorithms) {
@@ -221,8 +223,13 @@ BenchResult sweep(Communicator& world, const BenchOptions& options,
       if (on_row && world.rank() == 0) on_row(result.rows.back());
     }
   }
+  finish_record(world, result.machine);
   world.reset_traffic();
-  result.verdicts = judge(result.rows, miscounted, hosts);
+  result.verdicts = judge({.rows = result.rows,
+                           .miscounted_rows = std::move(miscounted),
+                           .machine = result.machine,
+                           .ranks_are_processes = world.backend() != "local",
+                           .promised_bytes_per_s = options.promised_bytes_per_s});
   return result;
 }
 

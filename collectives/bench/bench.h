@@ -7,6 +7,9 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "collectives/bench/machine_record.h"
+#include "collectives/bench/probe_rows.h"
+#include "collectives/bench/usage.h"
 #include "collectives/communicator.h"
 #include "collectives/numerics.h"
 
@@ -31,6 +34,8 @@ struct BenchOptions {
   // kCanonical: only algorithms that are (collectives/numerics.h); kAuto is the best of them for
   // the size.
   Numerics numerics = Numerics::kFast;
+  // What the user's cluster file says of the network between nodes, for the verdicts; 0 = nothing.
+  double promised_bytes_per_s = 0;
 };
 
 // One size under one algorithm. samples_s are the raw per-iteration times, each already the maximum
@@ -56,6 +61,7 @@ struct BenchRow {
   bool checked = true;
   std::uint64_t bytes_sent_per_rank = 0;  // counted, one call, maximum over ranks; 0 for library
   std::uint64_t predicted_bytes_per_rank = 0;  // cost.h, the same
+  std::vector<RankUsage> usage;                // by rank, a call of the timed loop with its barrier
 };
 
 struct Verdict {
@@ -84,6 +90,11 @@ struct BenchResult {
   std::vector<BenchRow> rows;
   std::vector<GemmRow> gemm_rows;
   double memory_bandwidth_bytes_per_s = 0;  // bench gemm also measures a copy; 0 = not measured
+  std::vector<MemoryRow> memory_rows;
+  std::vector<AllReduceLimit> all_reduce_limits;
+  std::vector<PairRow> pairs;
+  std::vector<StragglerRow> stragglers;
+  MachineRecord machine;  // without ranks when nobody communicated
   std::vector<Verdict> verdicts;
 };
 

@@ -158,7 +158,7 @@ std::string probe_cross_memory(Communicator& world) {
     std::uint64_t seen = 0;
     const int error = read_process_memory(probes[index(peer)].pid, probes[index(peer)].address,
                                           std::as_writable_bytes(std::span(&seen, 1)));
-    result = error != 0 ? std::string("refused: ") + std::strerror(error)
+    result = error != 0            ? std::string("refused: ") + std::strerror(error)
              : seen == kProbeValue ? "allowed"
                                    : "refused: another process answered";
   }

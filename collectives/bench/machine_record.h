@@ -35,7 +35,8 @@ struct MachineRecord {
   std::vector<HostRecord> hosts;  // in the order of each host's first rank
 };
 
-// Collective. Every rank gets the record; `end` of its hosts is what `start` is until finish_record.
+// Collective. Every rank gets the record; `end` of its hosts is what `start` is until
+// finish_record.
 MachineRecord begin_record(Communicator& world);
 // Collective. Reads the hosts again.
 void finish_record(Communicator& world, MachineRecord& record);

@@ -99,14 +99,13 @@ void judge_latency(std::span<const BenchRow> rows, std::vector<Verdict>& verdict
     if (!ended_early && alpha_share <= kAlphaShare) continue;
     std::string evidence = at(largest) + " takes " + format_seconds(largest.p50_s);
     if (series.size() > 1) {
-      evidence += ", of which " +
-                  format_seconds(alpha_share * largest.p50_s) + " would pass without any bytes";
+      evidence += ", of which " + format_seconds(alpha_share * largest.p50_s) +
+                  " would pass without any bytes";
     }
     // A short sweep was asked for; a large vector that waits was not.
     verdicts.push_back(
         {"latency-bound", ended_early ? "info" : "warning", ended_early ? "certain" : "likely",
-         evidence,
-         "a size of 1 MiB or more, and at the largest latency <= half of the time",
+         evidence, "a size of 1 MiB or more, and at the largest latency <= half of the time",
          ended_early ? "the sweep ends before bandwidth decides; its busbw says nothing of the "
                        "fabric"
                      : "every call waits longer than it transfers: latency, not bandwidth, is slow",
@@ -137,7 +136,9 @@ void judge_spread(std::span<const BenchRow> rows, std::vector<Verdict>& verdicts
   }
   const auto wide = std::count_if(judged.begin(), judged.end(), is_wide);
   if (wide == 0) return;
-  const auto spread = [](const BenchRow* row) { return is_wide(row) ? row->p95_s / row->p50_s : 0; };
+  const auto spread = [](const BenchRow* row) {
+    return is_wide(row) ? row->p95_s / row->p50_s : 0;
+  };
   const BenchRow* widest = *std::max_element(
       judged.begin(), judged.end(),
       [&](const BenchRow* a, const BenchRow* b) { return spread(a) < spread(b); });

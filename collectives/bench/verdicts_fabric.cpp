@@ -69,8 +69,7 @@ struct Promise {
 
 Promise promise_of(const Findings& findings) {
   if (findings.promised_bytes_per_s > 0) {
-    return {"the cluster file promises " + gbps(findings.promised_bytes_per_s) +
-                " between nodes",
+    return {"the cluster file promises " + gbps(findings.promised_bytes_per_s) + " between nodes",
             findings.promised_bytes_per_s, true};
   }
   for (const HostRecord& host : findings.machine.hosts) {
@@ -116,8 +115,8 @@ void judge_sockets(const Findings& findings, std::vector<Verdict>& verdicts) {
   std::string evidence = promise.source;
   if (!tcp.empty()) evidence += ", but " + tcp;
   if (best != nullptr) {
-    evidence += "; the plateau of " + best->algorithm + " reaches " +
-                gbps(best->busbw_gbps * 1e9) + " busbw";
+    evidence += "; the plateau of " + best->algorithm + " reaches " + gbps(best->busbw_gbps * 1e9) +
+                " busbw";
   }
   // A promise that the user gave is a requirement; what an adapter could do is a remark.
   const bool broken = !tcp.empty() && promise.by_user;
@@ -177,8 +176,8 @@ std::vector<Rail> ports_of(const HostRecord& host) {
 double least_traffic(std::span<const BenchRow> rows) {
   double bytes = 0;
   for (const BenchRow& row : rows) {
-    bytes += 0.5 * static_cast<double>(row.effective_bytes) *
-             static_cast<double>(row.samples_s.size());
+    bytes +=
+        0.5 * static_cast<double>(row.effective_bytes) * static_cast<double>(row.samples_s.size());
   }
   return bytes;
 }
@@ -234,12 +233,12 @@ void judge_rails(const Findings& findings, const HostRecord& host, std::vector<R
   const Rail& busiest = busiest_of(rails);
   const auto most = static_cast<double>(busiest.moved_bytes);
   if (most < least_traffic(findings.rows) || most < kOneRailShare * all) return;
-  verdicts.push_back({"one-rail", "warning", "likely", "on host " + host.host + " " + list,
-                      "the busiest of several rails of one speed carries < 90 % of their bytes",
-                      "one of " + std::to_string(rails.size()) +
-                          " adapters carries everything; the others idle",
-                      "let every rank use its own adapter: UCX_NET_DEVICES and UCX_MAX_RNDV_RAILS, "
-                      "NCCL_IB_HCA, OMPI_MCA_btl_tcp_if_include with all of them"});
+  verdicts.push_back(
+      {"one-rail", "warning", "likely", "on host " + host.host + " " + list,
+       "the busiest of several rails of one speed carries < 90 % of their bytes",
+       "one of " + std::to_string(rails.size()) + " adapters carries everything; the others idle",
+       "let every rank use its own adapter: UCX_NET_DEVICES and UCX_MAX_RNDV_RAILS, "
+       "NCCL_IB_HCA, OMPI_MCA_btl_tcp_if_include with all of them"});
 }
 
 }  // namespace

@@ -15,8 +15,7 @@ void judge_shares(const MachineRecord& machine, std::vector<Verdict>& verdicts) 
                             std::to_string(host.usable_cpus) + " usable CPUs on host " + host.host,
                         "ranks <= usable CPUs",
                         "ranks wait for a CPU, not for the fabric, so times say little about it",
-                        "run at most " + std::to_string(host.usable_cpus) +
-                            " ranks on this host"});
+                        "run at most " + std::to_string(host.usable_cpus) + " ranks on this host"});
   }
 }
 
@@ -51,7 +50,8 @@ void judge_binding(const MachineRecord& machine, std::vector<Verdict>& verdicts)
              " CPUs",
          "at most usable CPUs / ranks = " + std::to_string(host.usable_cpus / host.ranks) +
              " CPUs a rank, where ranks x threads <= CPUs",
-         "the kernel moves ranks between CPUs: caches are lost, and two ranks meet on one CPU while "
+         "the kernel moves ranks between CPUs: caches are lost, and two ranks meet on one CPU "
+         "while "
          "another is free",
          "bind the ranks: mpirun --bind-to core (or --map-by slot:PE=" +
              std::to_string(host.usable_cpus / host.ranks) + "), srun --cpu-bind=cores"});
@@ -60,14 +60,12 @@ void judge_binding(const MachineRecord& machine, std::vector<Verdict>& verdicts)
 
 void judge_cross_memory(const MachineRecord& machine, std::vector<Verdict>& verdicts) {
   const auto denied =
-      std::find_if(machine.ranks.begin(), machine.ranks.end(), [](const RankRecord& rank) {
-        return rank.cross_memory.starts_with("refused");
-      });
+      std::find_if(machine.ranks.begin(), machine.ranks.end(),
+                   [](const RankRecord& rank) { return rank.cross_memory.starts_with("refused"); });
   if (denied == machine.ranks.end()) return;
-  const auto refused =
-      std::count_if(machine.ranks.begin(), machine.ranks.end(), [](const RankRecord& rank) {
-        return rank.cross_memory.starts_with("refused");
-      });
+  const auto refused = std::count_if(
+      machine.ranks.begin(), machine.ranks.end(),
+      [](const RankRecord& rank) { return rank.cross_memory.starts_with("refused"); });
   const bool switched_off = value_of(denied->environment, "NQD_CROSS_MEMORY") == "off";
   verdicts.push_back(
       {"cma-denied", "warning", "certain",
@@ -94,16 +92,16 @@ void judge_placement(const Findings& findings, std::vector<Verdict>& verdicts) {
 }
 
 Verdict singletons_verdict(int launched, const std::string& evidence) {
-  return {"singletons",
-          "error",
-          "certain",
-          evidence,
-          "ranks that MPI sees = ranks that the launcher started (" + std::to_string(launched) +
-              ")",
-          "the launcher belongs to another MPI library than nqd was built with, or no launcher was "
-          "used: every process is a world of one",
-          "start it with the mpirun of the library that `nqd doctor` names, or with --ranks N "
-          "without a launcher"};
+  return {
+      "singletons",
+      "error",
+      "certain",
+      evidence,
+      "ranks that MPI sees = ranks that the launcher started (" + std::to_string(launched) + ")",
+      "the launcher belongs to another MPI library than nqd was built with, or no launcher was "
+      "used: every process is a world of one",
+      "start it with the mpirun of the library that `nqd doctor` names, or with --ranks N "
+      "without a launcher"};
 }
 
 }  // namespace nqd::collectives

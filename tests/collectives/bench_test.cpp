@@ -6,7 +6,6 @@
 #include <mutex>
 
 #include "collectives/bench/pattern.h"
-#include "collectives/bench/verdicts.h"
 #include "collectives/cost.h"
 #include "collectives/world.h"
 
@@ -195,49 +194,6 @@ TEST_CASE("a size below one element, and an algorithm that does not exist, are r
                               }),
                   Error);
   CHECK(loud == 1);
-}
-
-BenchRow row_of(double p50_s, double p95_s, std::uint64_t wrong) {
-  BenchRow row;
-  row.algorithm = "ring";
-  row.effective_bytes = 4096;
-  row.samples_s.assign(20, p50_s);
-  row.p50_s = p50_s;
-  row.p95_s = p95_s;
-  row.wrong = wrong;
-  row.bytes_sent_per_rank = 10;
-  row.predicted_bytes_per_rank = 12;
-  return row;
-}
-
-TEST_CASE("verdicts appear for their cause and for nothing else") {
-  CHECK(judge({row_of(1, 1.9, 0)}, {}, {{"h", 2, 2}}).empty());
-  const auto crowded = judge({row_of(1, 1, 0)}, {}, {{"h", 2, 2}, {"g", 3, 2}});
-  REQUIRE(crowded.size() == 1);
-  CHECK(crowded[0].code == "oversubscribed");
-  CHECK(crowded[0].severity == "warning");
-  CHECK(crowded[0].evidence == "3 ranks share 2 usable CPUs on host g");
-  const auto wrong = judge({row_of(1, 1, 5)}, {}, {});
-  REQUIRE(wrong.size() == 1);
-  CHECK(wrong[0].code == "wrong-result");
-  CHECK(wrong[0].severity == "error");
-  const auto counts = judge({row_of(1, 1, 0)}, {0}, {});
-  REQUIRE(counts.size() == 1);
-  CHECK(counts[0].code == "byte-count-mismatch");
-  CHECK(counts[0].evidence.find("sent 10 bytes a rank, predicted 12") != std::string::npos);
-  const auto spread = judge({row_of(1, 2.5, 0), row_of(1, 1, 0)}, {}, {});
-  REQUIRE(spread.size() == 1);
-  CHECK(spread[0].code == "high-variance");
-}
-
-TEST_CASE("ranks and CPUs of a host are counted once") {
-  run_threads(3, {}, [](Communicator& world) {
-    const std::vector<HostShare> hosts = host_shares(world);
-    REQUIRE(hosts.size() == 1);
-    CHECK(hosts[0].ranks == 3);
-    CHECK(hosts[0].cpus >= 1);
-    CHECK(hosts[0].host == world.host(0));
-  });
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ except ImportError:
 ARGS = None
 CPUS = sorted(os.sched_getaffinity(0))
 
+
 def verdicts_of(document):
     return {verdict["code"]: verdict for verdict in document["verdicts"]}
 
@@ -59,11 +60,13 @@ class VerdictsTest(unittest.TestCase):
 
     @unittest.skipIf(len(CPUS) < 2, "two ranks need two CPUs to be healthy")
     def test_a_healthy_run_has_no_warning(self):
-        for attempt in range(3):
+        for _ in range(3):
             document = self.bench(2, "all_reduce", "-b", "256K", "-e", "16M", "-f", "4", "-n", "20",
                                   "--algorithm", "direct,ring", mca=self.bound())
-            found = [v for v in document["verdicts"] if v["severity"] != "info"]
-            # Other work on the machine may disturb a run, but not all of them.
+            # Other work on the machine, which its load shows, spreads the times: that is then right.
+            busy = document["machine"]["hosts"][0]["load_1min_end"] > len(CPUS)
+            found = [v for v in document["verdicts"] if v["severity"] != "info" and
+                     not (busy and v["code"] in ("high-variance", "latency-bound"))]
             if not found:
                 break
         self.assertEqual(found, [])
@@ -184,7 +187,7 @@ class VerdictsTest(unittest.TestCase):
         self.assertIn("rank 1; 1 of 2 ranks", verdicts_of(document)["cma-denied"]["evidence"])
 
     def pulse(self, process, rank):
-        """Stops the rank's process four fifths of the time, until mpirun ends."""
+        """Lets the rank's process run a tenth of the time, until mpirun ends."""
         pids = []
         while process.poll() is None:
             if not pids:
@@ -200,31 +203,37 @@ class VerdictsTest(unittest.TestCase):
             try:
                 for pid in pids:
                     os.kill(pid, signal.SIGSTOP)
-                time.sleep(0.02)
+                time.sleep(0.045)
                 for pid in pids:
                     os.kill(pid, signal.SIGCONT)
                 time.sleep(0.005)
             except ProcessLookupError:
                 pids = []
 
-    def slowed(self, ranks, slow, *flags):
-        process = self.start(ranks, *flags)
-        thread = threading.Thread(target=self.pulse, args=(process, slow))
-        thread.start()
-        try:
-            return self.finish(process)
-        finally:
-            thread.join()
+    def slowed(self, ranks, slow, code, culprit, *flags):
+        """A run with one rank held up, which must name it; other work may hide it, but not always."""
+        for _ in range(3):
+            process = self.start(ranks, *flags)
+            thread = threading.Thread(target=self.pulse, args=(process, slow))
+            thread.start()
+            try:
+                document = self.finish(process)
+            finally:
+                thread.join()
+            if culprit in verdicts_of(document).get(code, {"evidence": ""})["evidence"]:
+                return document
+        self.fail(f"no {code} of {culprit}: {document['verdicts']} {document['pairs']} "
+                  f"{document['stragglers']}")
 
     def test_a_rank_that_is_held_up_is_named(self):
-        document = self.slowed(2, 1, "stragglers", "-n", "20", "--compute-ms", "10")
-        self.assertIn("rank 1 on host", verdicts_of(document)["slow-rank"]["evidence"])
+        document = self.slowed(2, 1, "slow-rank", "rank 1 on host", "stragglers", "-n", "10",
+                               "--compute-ms", "5")
         self.assertGreater(document["stragglers"][1]["last_share"], 0.75)
 
     def test_the_pairs_of_a_rank_that_is_held_up_are_named(self):
-        document = self.slowed(3, 2, "pair-matrix", "--size", "4M", "-n", "20")
+        document = self.slowed(3, 2, "slow-pair", "rank 2 on host", "pair-matrix", "--size", "1M",
+                               "-n", "20")
         self.assertEqual([(p["a"], p["b"]) for p in document["pairs"]], [(0, 1), (0, 2), (1, 2)])
-        self.assertIn("rank 2 on host", verdicts_of(document)["slow-pair"]["evidence"])
 
     def test_memory_and_the_limit_that_it_sets(self):
         document = self.bench(2, "memory", "-b", "64K", "-e", "1M", "-n", "5")

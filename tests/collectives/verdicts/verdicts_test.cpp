@@ -138,7 +138,7 @@ TEST_CASE("page faults of half a vector a call, from 64 MiB on") {
   rows[0].usage = {{.minor_faults = 8193}, {.minor_faults = 8192}};
   const Verdict verdict = only(judged(rows, healthy_machine()), "page-fault-collapse");
   CHECK(verdict.evidence ==
-        "ring 64 MiB takes 8193 page faults a call: 50 % of the vector is "
+        "ring 64.00 MiB takes 8193 page faults a call: 50 % of the vector is "
         "mapped anew every time");
   rows[0].usage = {{.minor_faults = 2000}, {.minor_faults = 2000}};
   CHECK(judged(rows, healthy_machine()).empty());

@@ -10,9 +10,13 @@ namespace {
 
 using Layout = JsonWriter::Layout;
 
+std::optional<std::uint64_t> counted(std::uint64_t bytes) {
+  return bytes == 0 ? std::nullopt : std::optional(bytes);
+}
+
 void write_options(JsonWriter& json, const collectives::BenchOptions& options) {
   json.key("options").begin_object();
-  json.field("collective", collectives::name(options.collective));
+  json.field("collective", collectives::bench_name(options));
   json.key("algorithms").begin_array(Layout::kInline);
   for (const collectives::Algorithm algorithm : options.algorithms) {
     json.value(collectives::name(algorithm));
@@ -26,19 +30,39 @@ void write_options(JsonWriter& json, const collectives::BenchOptions& options) {
   json.field("step_bytes", options.step_bytes);
   json.field("warmup", options.warmup);
   json.field("iterations", options.iterations);
+  json.field("time_s", measured(options.time_s));
+  json.field("repeat", options.repeat);
+  json.field("seed", options.seed);
   json.field("check", options.check);
   json.field("in_place", options.in_place);
   json.field("registered", options.registered);
   json.field("promised_bytes_per_s", measured(options.promised_bytes_per_s));
+  json.field("cold", options.cold);
+  json.field("cache_bytes", counted(options.cache_bytes));
+  json.field("root", options.root);
+  json.key("pair");
+  if (options.pair) {
+    json.begin_array(Layout::kInline)
+        .value(options.pair->front())
+        .value(options.pair->back())
+        .end();
+  } else {
+    json.null();
+  }
   json.end();
 }
 
-std::optional<std::uint64_t> counted(std::uint64_t bytes) {
-  return bytes == 0 ? std::nullopt : std::optional(bytes);
+void write_interval(JsonWriter& json, const collectives::BenchRow& row) {
+  json.key("p50_ci95_s");
+  if (row.p50_low_s == 0) {
+    json.null();
+  } else {
+    json.begin_array(Layout::kInline).value(row.p50_low_s).value(row.p50_high_s).end();
+  }
 }
 
-void write_row(JsonWriter& json, const collectives::BenchRow& row) {
-  json.begin_object();
+void write_row(JsonWriter& json, const collectives::BenchRow& row, Layout layout) {
+  json.begin_object(layout);
   json.field("collective", row.collective);
   json.field("backend", row.backend);
   json.field("transport", row.transport);
@@ -51,12 +75,22 @@ void write_row(JsonWriter& json, const collectives::BenchRow& row) {
   json.field("requested_bytes", row.requested_bytes);
   json.field("effective_bytes", row.effective_bytes);
   json.field("ranks", row.ranks);
+  json.field("rank_reduction", "max");
   json.field("samples_s", std::span<const double>(row.samples_s));
   json.field("min_s", row.min_s);
   json.field("p50_s", row.p50_s);
   json.field("p95_s", row.p95_s);
   json.field("p99_s", row.p99_s);
   json.field("max_s", row.max_s);
+  write_interval(json, row);
+  json.field("repeat_p50_s", std::span<const double>(row.repeat_p50_s));
+  json.field("repeat_spread", row.repeat_p50_s.size() > 1
+                                  ? std::optional(collectives::repeat_spread(row))
+                                  : std::nullopt);
+  json.key("order").begin_array(Layout::kInline);
+  for (const int place : row.order) json.value(place);
+  json.end();
+  json.field("copies", row.copies);
   json.field("algbw_gbps", row.algbw_gbps);
   json.field("busbw_gbps", row.busbw_gbps);
   json.field("checked", row.checked);
@@ -99,7 +133,20 @@ void write_summary(JsonWriter& json, const collectives::BenchResult& result) {
 
 void write_definitions(JsonWriter& json) {
   json.key("definitions").begin_object();
-  json.field("samples_s", "seconds of one call, each the maximum over ranks");
+  json.field("samples_s",
+             "seconds of one call (pingpong: half of one round trip), after a barrier, each "
+             "reduced over ranks as rank_reduction says");
+  json.field("rank_reduction", "max: the slowest rank's time of each call");
+  json.field("requested_bytes", "the size asked for, of the vector that effective_bytes defines");
+  json.field("effective_bytes",
+             "whole elements: the vector of all_reduce, broadcast and reduce; all ranks' parts "
+             "together in all_gather, reduce_scatter, gather and scatter; what one rank gives in "
+             "all_to_all; one message of send_recv and pingpong");
+  json.field("p50_s", "nearest-rank percentile of samples_s, all repeats together; p95, p99 alike");
+  json.field("p50_ci95_s", "95 % interval of the median, from order statistics");
+  json.field("repeat_spread", "(largest - smallest) / median of repeat_p50_s");
+  json.field("order", "place of each repeat among all measurements of the sweep, from 0");
+  json.field("copies", "copies of the vectors that successive calls rotate through");
   json.field("algbw_gbps", "effective_bytes / p50_s / 1e9");
   json.field("busbw_gbps",
              "algbw_gbps x 2(n-1)/n for all_reduce, (n-1)/n for all_gather, reduce_scatter, "
@@ -129,7 +176,7 @@ std::string bench_json(const Envelope& envelope, const collectives::BenchResult&
   write_definitions(json);
   write_options(json, result.options);
   json.key("rows").begin_array();
-  for (const collectives::BenchRow& row : result.rows) write_row(json, row);
+  for (const collectives::BenchRow& row : result.rows) write_row(json, row, Layout::kLines);
   json.end();
   json.key("gemm_rows").begin_array();
   for (const collectives::GemmRow& row : result.gemm_rows) write_gemm_row(json, row);
@@ -140,6 +187,23 @@ std::string bench_json(const Envelope& envelope, const collectives::BenchResult&
   write_summary(json, result);
   write_verdicts(json, result.verdicts);
   json.end();
+  return json.take();
+}
+
+std::string bench_header_line(const Envelope& envelope, const collectives::BenchOptions& options) {
+  JsonWriter json;
+  json.begin_object(Layout::kInline);
+  write_envelope(json, envelope);
+  json.field("format", kLinesFormat);
+  write_definitions(json);
+  write_options(json, options);
+  json.end();
+  return json.take();
+}
+
+std::string bench_row_line(const collectives::BenchRow& row) {
+  JsonWriter json;
+  write_row(json, row, Layout::kInline);
   return json.take();
 }
 

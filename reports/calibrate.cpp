@@ -37,7 +37,8 @@ using CurveGroups = std::map<CurveKey, CurveGroup>;
 std::string how_measured(const collectives::BenchRow& row, const Envelope& envelope) {
   return "over " + row.backend + "/" + row.transport + ", " + row.dtype + " " + row.op +
          (row.in_place ? ", in place" : ", out of place") +
-         (row.registered ? ", registered buffers" : "") + ", host " + envelope.host.hostname;
+         (row.registered ? ", registered buffers" : "") + (row.copies > 1 ? ", cold buffers" : "") +
+         (row.collective == "pingpong" ? ", pingpong" : "") + ", host " + envelope.host.hostname;
 }
 
 // Why a row is no sample; empty when it is one.
@@ -58,7 +59,9 @@ CurveGroups group_rows(const std::vector<Evidence>& evidence, std::vector<std::s
   CurveGroups groups;
   for (const Evidence& document : evidence) {
     for (const collectives::BenchRow& row : document.bench.rows) {
-      const CurveKey key{row.collective, row.algorithm, row.ranks};
+      // A pingpong is one message at a time, as the planner's send_recv.
+      const std::string collective = row.collective == "pingpong" ? "send_recv" : row.collective;
+      const CurveKey key{collective, row.algorithm, row.ranks};
       if (const std::string fault = fault_of(row); !fault.empty()) {
         skipped.push_back(document.path.string() + ": " + describe(key) + ", " +
                           std::to_string(row.effective_bytes) + " bytes: " + fault);

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "collectives/bench/bench.h"
@@ -27,6 +28,13 @@ std::string plan_json(const std::vector<PlannedConfig>& configs, bool rank_maps 
 
 // One evidence document each. A figure that the record marks as not measured is null, never 0.
 std::string bench_json(const Envelope& envelope, const collectives::BenchResult& result);
+// The lines of `nqd bench --append`, without their newline: a header (the envelope, definitions,
+// options and "format": kLinesFormat; its ended_at is when it was written), then a row each.
+inline constexpr std::string_view kLinesFormat = "lines";
+std::string bench_header_line(const Envelope& envelope, const collectives::BenchOptions& options);
+std::string bench_row_line(const collectives::BenchRow& row);
+// Whether `line` is such a header.
+bool is_bench_header(const std::string& line);
 std::string train_json(const Envelope& envelope, const engine::TrainResult& result,
                        const planner::Plan& plan);
 // `inputs` are the documents that were fitted; `skipped` as calibrate() filled it.
@@ -51,7 +59,10 @@ struct Evidence {
 // Unreadable, truncated or foreign JSON, a missing field, a wrong type, an unknown kind, a newer
 // schema_version, or a bench row whose percentiles are not those of its samples_s (1e-9, relative)
 // is an Error (kUsage, NQD2101) that names the file, the place and what is wrong.
-// Members that this version does not know are ignored.
+// Members that this version does not know are ignored. Lines of `nqd bench --append` read as one
+// document: all rows under the first header; later headers must be of the same host, backend and
+// number of ranks, and a last line without its newline (the run was killed as it wrote) is left
+// out.
 Evidence read_evidence(const std::filesystem::path& path);
 
 // A residual above this is worth a warning: the α–β curve does not describe the fabric well.

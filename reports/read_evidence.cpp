@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -50,7 +51,14 @@ Integer integer_or_zero(const JsonField& object, std::string_view key) {
 
 collectives::BenchOptions read_options(const JsonField& json) {
   collectives::BenchOptions options;
-  options.collective = parsed(json.at("collective"), collectives::parse_collective);
+  if (const auto pair = json.find("pair")) {
+    const std::vector<JsonField> ranks = pair->items();
+    if (ranks.size() != 2) pair->fail("must name two ranks");
+    options.pair = {ranks[0].integer<int>(), ranks[1].integer<int>()};
+    options.collective = collectives::Collective::kSendRecv;
+  } else {
+    options.collective = parsed(json.at("collective"), collectives::parse_collective);
+  }
   options.algorithms.clear();
   for (const JsonField& item : json.at("algorithms").items()) {
     options.algorithms.push_back(parsed(item, collectives::parse_algorithm));
@@ -65,6 +73,12 @@ collectives::BenchOptions read_options(const JsonField& json) {
   options.iterations = json.at("iterations").integer<int>();
   options.check = json.at("check").boolean();
   options.in_place = json.at("in_place").boolean();
+  if (const auto time = json.find("time_s")) options.time_s = time->number();
+  if (const auto repeat = json.find("repeat")) options.repeat = repeat->integer<int>();
+  if (const auto seed = json.find("seed")) options.seed = seed->integer<std::uint64_t>();
+  if (const auto cold = json.find("cold")) options.cold = cold->boolean();
+  options.cache_bytes = integer_or_zero<std::uint64_t>(json, "cache_bytes");
+  options.root = integer_or_zero<int>(json, "root");
   return options;
 }
 
@@ -89,6 +103,10 @@ collectives::BenchRow read_row(const JsonField& json) {
   row.p95_s = read_percentile(json, "p95_s", row.samples_s, 0.95);
   row.p99_s = read_percentile(json, "p99_s", row.samples_s, 0.99);
   row.max_s = read_percentile(json, "max_s", row.samples_s, 1);
+  if (const auto medians = json.find("repeat_p50_s")) {
+    for (const JsonField& median : medians->items()) row.repeat_p50_s.push_back(median.number());
+  }
+  row.copies = std::max(1, integer_or_zero<int>(json, "copies"));
   row.algbw_gbps = json.at("algbw_gbps").number_or(kNotFinite);
   row.busbw_gbps = json.at("busbw_gbps").number_or(kNotFinite);
   row.checked = json.at("checked").boolean();
@@ -251,10 +269,63 @@ void check_version(const JsonField& document) {
   if (version < 1) document.at("schema_version").fail("must be at least 1");
 }
 
+// The header when `text` is lines of `nqd bench --append`.
+std::optional<JsonField> lines_header(const std::string& text, const std::filesystem::path& path) {
+  const std::string first = text.substr(0, text.find('\n'));
+  if (first.size() == text.size() || !is_bench_header(first)) return std::nullopt;
+  return JsonField::parse(first, path);
+}
+
+void check_same_run(const JsonField& header, const Envelope& first) {
+  const Envelope other = read_envelope(header);
+  if (other.host.hostname == first.host.hostname && other.backend == first.backend &&
+      other.world_size_actual == first.world_size_actual) {
+    return;
+  }
+  header.fail("begins a run of " + std::to_string(other.world_size_actual) + " ranks over " +
+                  other.backend + " on host " + other.host.hostname +
+                  ", not as the runs before it in this file",
+              "give --append a file of its own for each host, backend and number of ranks");
+}
+
+Evidence read_lines(const JsonField& header, const std::string& text,
+                    const std::filesystem::path& path) {
+  check_version(header);
+  Evidence evidence;
+  evidence.path = path;
+  evidence.envelope = read_envelope(header);
+  evidence.bench.options = read_options(header.at("options"));
+  std::size_t number = 1;
+  std::size_t begin = text.find('\n') + 1;
+  for (std::size_t end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    const JsonField line = JsonField::parse(text.substr(begin, end - begin),
+                                            path.string() + ":" + std::to_string(++number));
+    if (line.find("format")) {
+      check_same_run(line, evidence.envelope);
+    } else {
+      evidence.bench.rows.push_back(read_row(line));
+    }
+  }
+  return evidence;
+}
+
 }  // namespace
 
+bool is_bench_header(const std::string& line) {
+  // A document on several lines begins with a brace alone.
+  if (line.size() < 2 || line.front() != '{' || line.back() != '}') return false;
+  try {
+    const auto format = JsonField::parse(line, "").find("format");
+    return format && format->text() == kLinesFormat;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 Evidence read_evidence(const std::filesystem::path& path) {
-  const JsonField document = JsonField::parse(read_file(path), path);
+  const std::string text = read_file(path);
+  if (const auto header = lines_header(text, path)) return read_lines(*header, text, path);
+  const JsonField document = JsonField::parse(text, path);
   check_version(document);
   Evidence evidence;
   evidence.path = path;

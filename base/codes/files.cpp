@@ -62,8 +62,9 @@ constexpr std::array kTable = {
         "nqd bench, train, calibrate or doctor wrote it."},
     CodeInfo{"NQD2102", "no such algorithm for this collective",
              "nqd runs ring or tree for all_reduce, and one algorithm each for the others; it "
-             "prices more (`nqd calc comm`). `library` is MPI_Allreduce, so it needs the mpi "
-             "backend, and MPI has no bfloat16. Some algorithms need a power of two of ranks, or "
+             "prices more (`nqd calc comm`). `library` is the MPI library's own, so it needs "
+             "the mpi backend, and MPI reduces no bfloat16. Some algorithms need a power of two of "
+             "ranks, or "
              "equal nodes. Canonical numerics leave only those that add in one fixed tree: direct, "
              "pairwise, and some others for float32 and float64."},
     CodeInfo{"NQD2103", "the arguments of a collective do not fit",
@@ -92,6 +93,11 @@ constexpr std::array kTable = {
         "A curve belongs to a collective and a number of ranks. Versions of nccl-tests before "
         "2.16.7 do not print the collective's name, and the device lines give the ranks: keep the "
         "command line and the header. One rank exchanges nothing."},
+    CodeInfo{
+        "NQD2109", "a file of thresholds cannot be read",
+        "`nqd bench --expect` reads YAML or JSON: expect, a list of entries with a collective, "
+        "an optional algorithm, min_bytes and max_bytes, and min_busbw_gbps or max_p50_s or "
+        "both. The message names the file, the line and the column."},
     CodeInfo{"NQD2201", "nothing to fit a curve to",
              "An alpha-beta curve needs measured times of at least two payload sizes."},
     CodeInfo{

@@ -18,6 +18,7 @@ using collectives::Collective;
 struct Subcommand {
   Collective collective;
   const char* description;
+  bool is_pingpong = false;
 };
 constexpr std::array kSubcommands = {
     Subcommand{Collective::kAllReduce, "Every rank gets the reduction of all ranks' vectors"},
@@ -28,13 +29,23 @@ constexpr std::array kSubcommands = {
     Subcommand{Collective::kGather, "Rank 0 gets all ranks' shards"},
     Subcommand{Collective::kScatter, "Every rank gets its shard of rank 0's vector"},
     Subcommand{Collective::kAllToAll, "Every rank gets its part of every rank's vector"},
+    Subcommand{Collective::kSendRecv,
+               "Every rank sends to the next one and receives from the last"},
+    Subcommand{Collective::kSendRecv, "Two ranks: a message there and back, half of its time",
+               true},
 };
+
+bool has_root(Collective collective) {
+  return collective == Collective::kBroadcast || collective == Collective::kReduce ||
+         collective == Collective::kGather || collective == Collective::kScatter;
+}
 
 void add_collective(CLI::App& bench, Context& context, const Subcommand& subcommand) {
   auto flags = std::make_shared<BenchFlags>();
   flags->bench.collective = subcommand.collective;
-  CLI::App* command = bench.add_subcommand(std::string(collectives::name(subcommand.collective)),
-                                           subcommand.description);
+  if (subcommand.is_pingpong) flags->bench.pair = {0, 1};
+  CLI::App* command =
+      bench.add_subcommand(collectives::bench_name(flags->bench), subcommand.description);
   add_sweep_flags(*command, *flags);
   const bool reduces = subcommand.collective == Collective::kAllReduce ||
                        subcommand.collective == Collective::kReduceScatter ||
@@ -55,8 +66,18 @@ void add_collective(CLI::App& bench, Context& context, const Subcommand& subcomm
       ->delimiter(',');
   command->add_flag("-R,--registered", flags->bench.registered,
                     "vectors in shared buffers, which ranks of one host touch in place");
+  if (has_root(subcommand.collective)) {
+    command->add_option("-r,--root", flags->bench.root, "rank that gives or gets the vector")
+        ->check(CLI::Range(0, 1'000'000))
+        ->capture_default_str();
+  }
+  if (subcommand.is_pingpong) {
+    command->add_option("--pair", flags->pair, "the two ranks")->capture_default_str();
+  }
   const bool one_vector = subcommand.collective == Collective::kBroadcast;
-  if (!one_vector && subcommand.collective != Collective::kAllToAll) {
+  const bool moves_apart = subcommand.collective == Collective::kAllToAll ||
+                           subcommand.collective == Collective::kSendRecv;
+  if (!one_vector && !moves_apart) {
     command->add_flag("--in-place", flags->bench.in_place, "input and output share memory");
   }
   add_run_flags(*command, *flags);

@@ -24,6 +24,8 @@ struct BenchFlags {
   std::string numerics = "fast";
   std::vector<std::string> algorithms;
   int check = 1;
+  std::string time;
+  std::string pair = "0,1";  // of a pingpong
   std::optional<int> ranks;
   std::string backend = "auto";
   bool check_calls = false;
@@ -33,15 +35,18 @@ struct BenchFlags {
   std::string cluster;
   std::string compare;
   double tolerance = 0.1;
+  std::string append;
+  std::string expect;
 };
 
-// --begin to --dtype: what is measured, and how often.
+// --begin to --cold: what is measured, and how often.
 void add_sweep_flags(CLI::App& command, BenchFlags& flags);
 
-// --ranks to --tolerance: who takes part, and where the results go.
+// --ranks to --expect: who takes part, and where the results go.
 void add_run_flags(CLI::App& command, BenchFlags& flags);
 
-// Throws Error (kUsage, NQD2104) for a text that names no size, type, operation or algorithm.
+// Throws Error (kUsage, NQD2104) for a text that names no size, type, operation, algorithm,
+// duration or pair.
 collectives::BenchOptions parsed_options(const BenchFlags& flags);
 
 }  // namespace nqd::cli

@@ -10,7 +10,9 @@
 
 #include "base/file.h"
 #include "base/host.h"
+#include "base/line_file.h"
 #include "cli/bench/compare.h"
+#include "cli/bench/expect.h"
 #include "cli/bench/session.h"
 #include "cli/bench/table.h"
 #include "cli/command.h"
@@ -27,24 +29,46 @@ using collectives::BenchResult;
 using collectives::BenchRow;
 using collectives::Communicator;
 
+// Refuses to write into a file of something else.
+void open_lines(const std::string& path, std::optional<LineFile>& lines) {
+  lines.emplace(path);
+  if (lines->first_line().empty() || reports::is_bench_header(lines->first_line())) return;
+  throw Error(ExitCode::kUsage, "NQD2002", path + " holds something else than the lines of a bench",
+              "give --append a new file, or one that it wrote");
+}
+
 // One rank's part. Returns the exit code, the same on all.
 int run_rank(Communicator& world, const BenchFlags& flags, const collectives::BenchOptions& bench,
              const Context& context, const std::string& launcher) {
   const bool speaker = world.rank() == 0;
   std::optional<AtomicFile> output;
   std::vector<BenchRow> old_rows;
+  std::vector<planner::Expectation> expectations;
+  std::optional<LineFile> lines;
   engine::attempt_together(world, [&] {
-    // Input, output, and at most as much scratch.
-    engine::check_host_memory(3 * static_cast<double>(bench.end_bytes), read_host_info(),
+    engine::check_host_memory(static_cast<double>(bench_memory_bytes(bench)), read_host_info(),
                               collectives::ranks_on_this_host(world),
                               "end the sweep at a smaller size with --end");
     if (speaker && !flags.compare.empty()) old_rows = read_old_rows(flags.compare);
+    if (speaker && !flags.expect.empty()) {
+      expectations = planner::read_expectations(flags.expect);
+    }
     if (speaker && !flags.output.empty()) output.emplace(flags.output);
+    if (speaker && !flags.append.empty()) open_lines(flags.append, lines);
   });
   reports::Envelope envelope = reports::begin_envelope("bench", context.argv);
+  envelope.world_size_asked = flags.ranks.value_or(world.size());
+  envelope.world_size_actual = world.size();
+  envelope.backend = world.backend();
+  envelope.ranks = gather_ranks(world, launcher);
   const bool table_wanted = speaker && !flags.json;
   bool started = false;
+  bool headed = false;
   BenchResult result = run_bench(world, bench, [&](const BenchRow& row) {
+    if (lines) {
+      if (!std::exchange(headed, true)) lines->append(reports::bench_header_line(envelope, bench));
+      lines->append(reports::bench_row_line(row));
+    }
     if (!table_wanted) return;
     if (!std::exchange(started, true)) print_header(world, bench);
     print_row(row, size_bytes(bench.dtype));
@@ -54,10 +78,9 @@ int run_rank(Communicator& world, const BenchFlags& flags, const collectives::Be
     comparison = compare_rows(old_rows, result.rows, flags.tolerance);
     judge_changes(comparison, flags.compare, flags.tolerance, result.verdicts);
   }
-  envelope.world_size_asked = flags.ranks.value_or(world.size());
-  envelope.world_size_actual = world.size();
-  envelope.backend = world.backend();
-  envelope.ranks = gather_ranks(world, launcher);
+  if (speaker && !flags.expect.empty()) {
+    judge_expectations(expectations, flags.expect, result.rows, result.verdicts);
+  }
   envelope.ended_at = reports::now_utc();
   engine::attempt_together(world, [&] {
     if (!speaker) return;
@@ -72,7 +95,7 @@ int run_rank(Communicator& world, const BenchFlags& flags, const collectives::Be
     print_changes(comparison);
     print_footer(result);
   }
-  // Rank 0 alone knows the old rows.
+  // Rank 0 alone knows the old rows and the expectations.
   auto failed = static_cast<std::byte>(
       std::any_of(result.verdicts.begin(), result.verdicts.end(),
                   [](const collectives::Verdict& verdict) { return verdict.severity == "error"; }));

@@ -14,22 +14,22 @@ using collectives::BenchRow;
 using collectives::Communicator;
 
 void print_header(const Communicator& world, const collectives::BenchOptions& options) {
-  std::printf("# nqd bench %s, %d ranks (%s), %s\n", std::string(name(options.collective)).c_str(),
-              world.size(), std::string(world.backend()).c_str(),
-              options.in_place ? "in place" : "out of place");
+  std::printf("# nqd bench %s, %d ranks (%s), %s\n", bench_name(options).c_str(), world.size(),
+              std::string(world.backend()).c_str(), options.in_place ? "in place" : "out of place");
+  if (options.root != 0) std::printf("# root %d\n", options.root);
   std::printf(
       "# warm-up %d, iterations %d; a sample is the maximum over ranks; time and\n"
       "# bandwidths are of the median, 1 GB/s = 10^9 bytes/s\n",
       options.warmup, options.iterations);
-  std::printf("# %12s %12s %9s %6s %9s %10s %10s %8s %8s %7s\n", "size", "count", "type", "redop",
+  std::printf("# %12s %12s %9s %6s %18s %10s %10s %8s %8s %7s\n", "size", "count", "type", "redop",
               "algorithm", "time", "p95", "algbw", "busbw", "#wrong");
-  std::printf("# %12s %12s %9s %6s %9s %10s %10s %8s %8s %7s\n", "(B)", "(elements)", "", "", "",
+  std::printf("# %12s %12s %9s %6s %18s %10s %10s %8s %8s %7s\n", "(B)", "(elements)", "", "", "",
               "(us)", "(us)", "(GB/s)", "(GB/s)", "");
   std::fflush(stdout);
 }
 
 void print_row(const BenchRow& row, std::size_t element_bytes) {
-  std::printf("  %12llu %12llu %9s %6s %9s %10.2f %10.2f %8.3f %8.3f %7s\n",
+  std::printf("  %12llu %12llu %9s %6s %18s %10.2f %10.2f %8.3f %8.3f %7s\n",
               static_cast<unsigned long long>(row.effective_bytes),
               static_cast<unsigned long long>(row.effective_bytes / element_bytes),
               row.dtype.c_str(), row.op.c_str(), row.algorithm.c_str(), row.p50_s * 1e6,

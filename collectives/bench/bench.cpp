@@ -3,16 +3,20 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "collectives/bench/canonical_choice.h"
 #include "collectives/bench/operation.h"
+#include "collectives/bench/timing.h"
 #include "collectives/bench/verdicts.h"
 #include "collectives/cost.h"
 #include "collectives/host_map.h"
 
 namespace nqd::collectives {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 std::string transport_name(const Communicator& world) {
   return world.backend() == "local" ? "threads" : std::string(world.backend());
@@ -22,12 +26,11 @@ std::string transport_name(const Communicator& world) {
 class Sweep {
  public:
   Sweep(Communicator& world, const BenchOptions& options)
-      : world_(world),
-        options_(options),
-        hosts_(host_map_of(world)),
-        operation_(world, options, effective(options.end_bytes)) {}
+      : world_(world), options_(options), hosts_(host_map_of(world)) {}
 
-  BenchRow measure(std::uint64_t requested_bytes, Algorithm algorithm);
+  BenchRow begin(std::uint64_t requested_bytes, Algorithm algorithm) const;
+  // One repeat of the row, and its statistics.
+  void measure(BenchRow& row, Algorithm algorithm);
   // Whether some rank's counted traffic differed from cost.h in the last row.
   bool miscounted() const { return miscounted_; }
 
@@ -37,8 +40,15 @@ class Sweep {
     return requested_bytes / element * element;
   }
   void verify(Algorithm algorithm, BenchRow& row);
+  // What cost.h says that this rank sends; nothing where it does not say it.
+  std::optional<RankTraffic> predicted(Algorithm algorithm, const BenchRow& row, int rank) const;
   void count(Algorithm algorithm, BenchRow& row);
-  void time(Algorithm algorithm, BenchRow& row);
+  // The samples; `row` gets the usage alone.
+  std::vector<double> time(Algorithm algorithm, BenchRow& row);
+  // Appends `calls` samples, each the maximum over ranks.
+  void time_calls(Algorithm algorithm, std::size_t calls, std::vector<double>& samples);
+  // Collective. As rank 0 decides it.
+  std::size_t agreed_calls(const std::vector<double>& samples, double elapsed_s);
   void summarize(BenchRow& row) const;
   // Collective. Every rank gets the reduction.
   std::uint64_t over_ranks(std::uint64_t value, ReduceOp op);
@@ -46,7 +56,9 @@ class Sweep {
   Communicator& world_;
   const BenchOptions& options_;
   const HostMap hosts_;
-  Operation operation_;
+  // Of the last algorithm: each has buffers of its own, so that none profits from another's.
+  std::optional<Operation> operation_;
+  Algorithm last_ = Algorithm::kAuto;
   bool miscounted_ = false;
 };
 
@@ -57,9 +69,9 @@ std::uint64_t Sweep::over_ranks(std::uint64_t value, ReduceOp op) {
   return static_cast<std::uint64_t>(number);
 }
 
-BenchRow Sweep::measure(std::uint64_t requested_bytes, Algorithm algorithm) {
+BenchRow Sweep::begin(std::uint64_t requested_bytes, Algorithm algorithm) const {
   BenchRow row;
-  row.collective = name(options_.collective);
+  row.collective = bench_name(options_);
   row.backend = world_.backend();
   row.transport = transport_name(world_);
   row.algorithm = name(algorithm);
@@ -70,54 +82,102 @@ BenchRow Sweep::measure(std::uint64_t requested_bytes, Algorithm algorithm) {
   row.numerics = name(options_.numerics);
   row.requested_bytes = requested_bytes;
   row.effective_bytes = effective(requested_bytes);
-  row.ranks = world_.size();
-  operation_.resize(row.effective_bytes);
-  verify(algorithm, row);
-  time(algorithm, row);
-  summarize(row);
+  row.ranks = options_.pair ? 2 : world_.size();
   return row;
 }
 
+void Sweep::measure(BenchRow& row, Algorithm algorithm) {
+  if (!operation_ || last_ != algorithm) {
+    operation_.reset();
+    operation_.emplace(world_, options_, effective(options_.end_bytes));
+    last_ = algorithm;
+  }
+  operation_->resize(row.effective_bytes);
+  row.copies = static_cast<int>(operation_->copies());
+  verify(algorithm, row);
+  const std::vector<double> samples = time(algorithm, row);
+  row.repeat_p50_s.push_back(percentile(samples, 0.5));
+  row.samples_s.insert(row.samples_s.end(), samples.begin(), samples.end());
+  summarize(row);
+}
+
 void Sweep::verify(Algorithm algorithm, BenchRow& row) {
-  operation_.fill();
+  operation_->fill();
   world_.reset_traffic();
-  operation_.call(algorithm);
+  operation_->call(algorithm);
   count(algorithm, row);
   row.checked = options_.check;
-  if (options_.check) row.wrong = over_ranks(operation_.count_wrong(), ReduceOp::kSum);
+  if (options_.check) row.wrong += over_ranks(operation_->count_wrong(), ReduceOp::kSum);
+}
+
+std::optional<RankTraffic> Sweep::predicted(Algorithm algorithm, const BenchRow& row,
+                                            int rank) const {
+  // The parts of a vector belong to ranks as they are, so another root is not rank 0 by rotation.
+  if (algorithm == Algorithm::kLibrary || options_.root != 0) return std::nullopt;
+  if (options_.pair && rank != options_.pair->front() && rank != options_.pair->back()) {
+    return RankTraffic{};
+  }
+  const std::size_t element = size_bytes(options_.dtype);
+  return rank_traffic(hosts_, options_.collective, algorithm, static_cast<std::size_t>(rank),
+                      row.effective_bytes / element, element);
 }
 
 void Sweep::count(Algorithm algorithm, BenchRow& row) {
-  const TrafficCount counted = world_.traffic().at({world_.group(), options_.collective});
+  const Traffic traffic = world_.traffic();
+  const auto found = traffic.find({world_.group(), options_.collective});
+  const TrafficCount counted = found == traffic.end() ? TrafficCount{} : found->second;
   miscounted_ = false;
   if (algorithm == Algorithm::kLibrary) return;
-  const std::size_t elements = row.effective_bytes / size_bytes(options_.dtype);
-  const RankTraffic predicted =
-      rank_traffic(hosts_, options_.collective, algorithm, static_cast<std::size_t>(world_.rank()),
-                   elements, size_bytes(options_.dtype));
-  const bool differs =
-      counted.bytes_sent != predicted.bytes_sent || counted.messages != predicted.messages;
   row.bytes_sent_per_rank = over_ranks(counted.bytes_sent, ReduceOp::kMax);
-  row.predicted_bytes_per_rank =
-      max_traffic(hosts_, options_.collective, algorithm, elements, size_bytes(options_.dtype))
-          .bytes_sent;
+  const auto mine = predicted(algorithm, row, world_.rank());
+  if (!mine) return;
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    row.predicted_bytes_per_rank =
+        std::max(row.predicted_bytes_per_rank, predicted(algorithm, row, rank)->bytes_sent);
+  }
+  const bool differs = counted.bytes_sent != mine->bytes_sent || counted.messages != mine->messages;
   miscounted_ = over_ranks(differs ? 1 : 0, ReduceOp::kMax) != 0;
 }
 
-void Sweep::time(Algorithm algorithm, BenchRow& row) {
-  using Clock = std::chrono::steady_clock;
-  for (int i = 0; i < options_.warmup; ++i) operation_.call(algorithm);
-  row.samples_s.resize(static_cast<std::size_t>(options_.iterations));
-  const UsageMeter meter;
-  for (double& sample : row.samples_s) {
+void Sweep::time_calls(Algorithm algorithm, std::size_t calls, std::vector<double>& samples) {
+  const std::size_t before = samples.size();
+  samples.resize(before + calls);
+  const auto batch = std::span(samples).subspan(before);
+  for (double& sample : batch) {
     world_.barrier();
     const auto start = Clock::now();
-    operation_.call(algorithm);
+    operation_->call(algorithm);
     sample = std::chrono::duration<double>(Clock::now() - start).count();
+    if (options_.pair) sample /= 2;
   }
-  row.usage = gather_usage(world_, meter.per_call(static_cast<int>(row.samples_s.size())));
-  const auto samples = std::as_writable_bytes(std::span(row.samples_s));
-  world_.all_reduce(samples, samples, DType::kFloat64, ReduceOp::kMax);
+  const auto bytes = std::as_writable_bytes(batch);
+  world_.all_reduce(bytes, bytes, DType::kFloat64, ReduceOp::kMax);
+}
+
+std::size_t Sweep::agreed_calls(const std::vector<double>& samples, double elapsed_s) {
+  std::uint64_t calls = next_calls(samples, elapsed_s, options_.time_s,
+                                   static_cast<std::size_t>(options_.iterations));
+  world_.broadcast(std::as_writable_bytes(std::span(&calls, 1)), 0);
+  return calls;
+}
+
+std::vector<double> Sweep::time(Algorithm algorithm, BenchRow& row) {
+  constexpr int kFirstCalls = 5;
+  for (int i = 0; i < options_.warmup; ++i) operation_->call(algorithm);
+  std::vector<double> samples;
+  const bool bounded = options_.time_s > 0;
+  const UsageMeter meter;
+  const auto start = Clock::now();
+  const int first = bounded ? std::min(options_.iterations, kFirstCalls) : options_.iterations;
+  time_calls(algorithm, static_cast<std::size_t>(first), samples);
+  while (bounded) {
+    const double elapsed_s = std::chrono::duration<double>(Clock::now() - start).count();
+    const std::size_t calls = agreed_calls(samples, elapsed_s);
+    if (calls == 0) break;
+    time_calls(algorithm, calls, samples);
+  }
+  row.usage = gather_usage(world_, meter.per_call(static_cast<int>(samples.size())));
+  return samples;
 }
 
 void Sweep::summarize(BenchRow& row) const {
@@ -126,6 +186,9 @@ void Sweep::summarize(BenchRow& row) const {
   row.p95_s = percentile(row.samples_s, 0.95);
   row.p99_s = percentile(row.samples_s, 0.99);
   row.max_s = percentile(row.samples_s, 1);
+  const MedianInterval interval = median_interval(row.samples_s).value_or(MedianInterval{});
+  row.p50_low_s = interval.low;
+  row.p50_high_s = interval.high;
   row.algbw_gbps = static_cast<double>(row.effective_bytes) / row.p50_s / 1e9;
   row.busbw_gbps =
       row.algbw_gbps * bus_factor(options_.collective, static_cast<std::size_t>(row.ranks));
@@ -145,16 +208,48 @@ void check_options(const Communicator& world, const BenchOptions& options) {
                 "give --begin at least " + std::to_string(size_bytes(options.dtype)));
   }
   const bool none = options.algorithms.empty() && !options.all_algorithms;
-  if (options.iterations < 1 || options.warmup < 0 || none) {
+  if (options.iterations < 1 || options.repeat < 1 || options.warmup < 0 || none) {
     throw Error(ExitCode::kUsage, "NQD2104",
-                "a sweep needs an algorithm, one or more iterations and no negative warm-up",
+                "a sweep needs an algorithm, one or more iterations and repeats, and no negative "
+                "warm-up",
                 "give --iterations 1 or more");
+  }
+  std::vector<int> named = {options.root};
+  if (options.pair) named.insert(named.end(), options.pair->begin(), options.pair->end());
+  for (const int rank : named) {
+    if (rank >= 0 && rank < world.size()) continue;
+    throw Error(ExitCode::kUsage, "NQD2104",
+                "there is no rank " + std::to_string(rank) + " among " +
+                    std::to_string(world.size()) + " ranks",
+                "ranks count from 0: give --root or --pair ranks of the world");
+  }
+  if (options.pair && options.pair->front() == options.pair->back()) {
+    throw Error(ExitCode::kUsage, "NQD2104",
+                "rank " + std::to_string(options.pair->front()) + " has no pingpong with itself",
+                "give --pair two ranks, as --pair 0,1");
   }
 }
 
-bool has_library(const Communicator& world, const BenchOptions& options) {
-  return options.collective == Collective::kAllReduce && world.backend() != "local" &&
-         options.dtype != DType::kBFloat16 && options.dtype != DType::kFloat16;
+bool reduces(Collective collective) {
+  return collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
+         collective == Collective::kReduce;
+}
+
+// Why the library cannot run this; empty where it can.
+std::string library_lack(const Communicator& world, const BenchOptions& options) {
+  if (world.backend() != "mpi") {
+    return "there is no library of collectives on the " + std::string(world.backend()) + " backend";
+  }
+  const bool half = options.dtype == DType::kBFloat16 || options.dtype == DType::kFloat16;
+  if (half && reduces(options.collective)) {
+    return "there is no library " + std::string(name(options.collective)) + " of " +
+           std::string(name(options.dtype)) + ": MPI has no such type";
+  }
+  if (options.in_place && options.collective == Collective::kReduceScatter) {
+    return "MPI_Reduce_scatter in place leaves the result at the vector's begin, not in the "
+           "chunk's place";
+  }
+  return {};
 }
 
 // Every algorithm that can run here, the library's last.
@@ -166,6 +261,7 @@ std::vector<Algorithm> every_algorithm(const Communicator& world, const BenchOpt
                                     Algorithm::kPairwise,
                                     Algorithm::kLinear};
   std::vector<Algorithm> algorithms;
+  if (options.collective == Collective::kSendRecv) algorithms.push_back(Algorithm::kAuto);
   for (const Algorithm algorithm : kMessages) {
     if (is_executable(options.collective, algorithm) &&
         has_cost(options.collective, algorithm, static_cast<std::size_t>(world.size()))) {
@@ -179,7 +275,7 @@ std::vector<Algorithm> every_algorithm(const Communicator& world, const BenchOpt
   if (world.chosen(options.collective, Algorithm::kAuto) == Algorithm::kDirect) {
     algorithms.push_back(Algorithm::kDirect);
   }
-  if (has_library(world, options)) algorithms.push_back(Algorithm::kLibrary);
+  if (library_lack(world, options).empty()) algorithms.push_back(Algorithm::kLibrary);
   return algorithms;
 }
 
@@ -194,12 +290,11 @@ std::vector<Algorithm> resolve_all(const Communicator& world, const BenchOptions
   if (options.all_algorithms) return every_algorithm(world, options);
   std::vector<Algorithm> algorithms;
   for (const Algorithm algorithm : options.algorithms) {
-    if (algorithm == Algorithm::kLibrary && !has_library(world, options)) {
-      throw Error(ExitCode::kUsage, "NQD2102",
-                  "there is no library " + std::string(name(options.collective)) + " of " +
-                      std::string(name(options.dtype)) + " on the " + std::string(world.backend()) +
-                      " backend",
-                  "use another algorithm, or all_reduce of float32 under mpirun for MPI_Allreduce");
+    if (algorithm == Algorithm::kLibrary) {
+      if (const std::string lack = library_lack(world, options); !lack.empty()) {
+        throw Error(ExitCode::kUsage, "NQD2102", lack,
+                    "use another algorithm; the library's need mpirun, and float32 to reduce");
+      }
     }
     algorithms.push_back(world.chosen(options.collective, algorithm));
   }
@@ -214,14 +309,25 @@ BenchResult sweep(Communicator& world, const BenchOptions& options,
   result.options = options;
   result.options.algorithms = resolve_all(world, options);
   result.machine = begin_record(world);
+  if (options.cold) result.options.cache_bytes = last_level_cache_bytes();
   Sweep rows(world, result.options);
-  std::vector<std::size_t> miscounted;
+  std::vector<Algorithm> algorithms;  // of the rows
   for (const Algorithm algorithm : result.options.algorithms) {
     for (const std::uint64_t size : sizes) {
-      result.rows.push_back(rows.measure(size, at_size(world, options, algorithm, size)));
-      if (rows.miscounted()) miscounted.push_back(result.rows.size() - 1);
-      if (on_row && world.rank() == 0) on_row(result.rows.back());
+      algorithms.push_back(at_size(world, options, algorithm, size));
+      result.rows.push_back(rows.begin(size, algorithms.back()));
     }
+  }
+  std::vector<std::size_t> miscounted;
+  const std::vector<std::size_t> order =
+      sweep_order(result.rows.size(), options.repeat, options.seed);
+  for (std::size_t at = 0; at < order.size(); ++at) {
+    BenchRow& row = result.rows[order[at]];
+    row.order.push_back(static_cast<int>(at));
+    rows.measure(row, algorithms[order[at]]);
+    if (rows.miscounted()) miscounted.push_back(order[at]);
+    const bool complete = row.order.size() == static_cast<std::size_t>(options.repeat);
+    if (complete && on_row && world.rank() == 0) on_row(row);
   }
   finish_record(world, result.machine);
   world.reset_traffic();

@@ -9,8 +9,8 @@ namespace nqd::collectives {
 namespace {
 
 auto key_of(const BenchRow& row) {
-  return std::tie(row.collective, row.backend, row.algorithm, row.in_place, row.registered,
-                  row.dtype, row.op, row.effective_bytes, row.ranks);
+  return std::tuple(row.collective, row.backend, row.algorithm, row.in_place, row.registered,
+                    row.dtype, row.op, row.effective_bytes, row.ranks, row.copies > 1);
 }
 
 }  // namespace

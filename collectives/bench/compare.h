@@ -15,7 +15,7 @@ namespace nqd::collectives {
 double mann_whitney_p(std::span<const double> a, std::span<const double> b);
 
 // A row of the new sweep and the row of the old one with the same collective, backend, algorithm,
-// placement, buffers, type, operator, bytes and ranks.
+// placement, buffers (cold or not), type, operator, bytes and ranks.
 struct RowChange {
   const BenchRow* row = nullptr;
   double old_p50_s = 0;

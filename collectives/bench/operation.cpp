@@ -29,11 +29,28 @@ Operation::Operation(Communicator& world, const BenchOptions& options, std::size
       type_(options.dtype),
       op_(options.op),
       in_place_(options.in_place || options.collective == Collective::kBroadcast),
-      pattern_(options.dtype, options.op, static_cast<std::size_t>(world.size())),
-      full_(max_bytes, options.registered) {
+      root_(options.root),
+      pair_(options.pair),
+      cold_bytes_(options.cold ? 2 * options.cache_bytes : 0),
+      pattern_(options.dtype, options.op, static_cast<std::size_t>(world.size())) {
+  const std::size_t vectors = in_place_ ? 1 : 2;
+  std::size_t bytes = stride(max_bytes);
+  if (cold_bytes_ > 0) bytes = cold_bytes_ / vectors + 2 * bytes;
+  full_ = Block(bytes, options.registered);
+  if (!in_place_) second_ = Block(bytes, options.registered);
+}
+
+std::size_t Operation::stride(std::size_t bytes) const {
+  constexpr std::size_t kLine = 64;
   // An all_to_all receives n parts of one rank, which may be longer than the mean.
-  const std::size_t rounding = static_cast<std::size_t>(world.size()) * size_bytes(type_);
-  if (!in_place_) second_ = Block(max_bytes + rounding, options.registered);
+  const std::size_t rounding = static_cast<std::size_t>(world_.size()) * size_bytes(type_);
+  return (bytes + rounding + kLine - 1) / kLine * kLine;
+}
+
+void Operation::resize(std::size_t bytes) {
+  bytes_ = bytes;
+  const std::size_t vectors = in_place_ ? 1 : 2;
+  copies_ = cold_bytes_ / (vectors * stride(bytes)) + 1;
 }
 
 Operation::Part Operation::part(std::size_t rank) const {
@@ -43,20 +60,22 @@ Operation::Part Operation::part(std::size_t rank) const {
 }
 
 Operation::Part Operation::in_part() const {
-  const bool is_root = world_.rank() == kRoot;
+  const bool is_root = world_.rank() == root_;
   switch (collective_) {
     case Collective::kAllGather:
     case Collective::kGather:
       return part(static_cast<std::size_t>(world_.rank()));
     case Collective::kScatter:
       return {0, is_root ? bytes_ : 0};
+    case Collective::kSendRecv:
+      return {0, right() >= 0 ? bytes_ : 0};
     default:
       return {0, bytes_};
   }
 }
 
 Operation::Part Operation::out_part() const {
-  const bool is_root = world_.rank() == kRoot;
+  const bool is_root = world_.rank() == root_;
   const Part own = part(static_cast<std::size_t>(world_.rank()));
   switch (collective_) {
     case Collective::kReduceScatter:
@@ -67,29 +86,62 @@ Operation::Part Operation::out_part() const {
       return {0, is_root ? bytes_ : 0};
     case Collective::kAllToAll:
       return {0, static_cast<std::size_t>(world_.size()) * own.bytes};
+    case Collective::kSendRecv:
+      return {0, left() >= 0 ? bytes_ : 0};
     default:
       return {0, bytes_};
   }
 }
 
 std::span<std::byte> Operation::in() {
-  return full_.bytes().subspan(in_part().first * size_bytes(type_), in_part().bytes);
+  return full_.bytes().subspan(offset_ + in_part().first * size_bytes(type_), in_part().bytes);
 }
 
 std::span<std::byte> Operation::out() {
   return (in_place_ ? full_ : second_)
       .bytes()
-      .subspan(out_part().first * size_bytes(type_), out_part().bytes);
+      .subspan(offset_ + out_part().first * size_bytes(type_), out_part().bytes);
+}
+
+int Operation::right() const {
+  if (!pair_) return (world_.rank() + 1) % world_.size();
+  const auto [first, second] = *pair_;
+  if (world_.rank() == first) return second;
+  return world_.rank() == second ? first : -1;
+}
+
+int Operation::left() const {
+  return pair_ ? right() : (world_.rank() + world_.size() - 1) % world_.size();
+}
+
+void Operation::exchange(Algorithm algorithm) {
+  if (!pair_) return world_.send_receive(in(), right(), out(), left(), algorithm);
+  if (right() < 0) return;
+  const bool begins = world_.rank() == pair_->front();
+  if (begins) world_.send_receive(in(), right(), {}, -1, algorithm);
+  world_.send_receive({}, -1, out(), left(), algorithm);
+  if (!begins) world_.send_receive(in(), right(), {}, -1, algorithm);
 }
 
 void Operation::fill() {
   // The right answer of an earlier call must not stand in for a call that writes nothing.
   constexpr std::byte kPoison{0xA5};
+  offset_ = next_copy_ = 0;
   std::ranges::fill(out(), kPoison);
   pattern_.fill_input(in(), static_cast<std::size_t>(world_.rank()), in_part().first);
+  const std::size_t step = stride(bytes_);
+  for (std::size_t copy = 1; copy < copies_; ++copy) {
+    for (Block* block : {&full_, &second_}) {
+      if (block->bytes().empty()) continue;
+      const auto first = block->bytes().first(step);
+      std::ranges::copy(first, block->bytes().subspan(copy * step).begin());
+    }
+  }
 }
 
 void Operation::call(Algorithm algorithm) {
+  offset_ = next_copy_ * stride(bytes_);
+  next_copy_ = next_copy_ + 1 < copies_ ? next_copy_ + 1 : 0;
   switch (collective_) {
     case Collective::kAllReduce:
       return world_.all_reduce(in(), out(), type_, op_, algorithm);
@@ -98,30 +150,27 @@ void Operation::call(Algorithm algorithm) {
     case Collective::kReduceScatter:
       return world_.reduce_scatter(in(), out(), type_, op_, algorithm);
     case Collective::kBroadcast:
-      return world_.broadcast(out(), kRoot, algorithm);
+      return world_.broadcast(out(), root_, algorithm);
     case Collective::kReduce:
-      return world_.reduce(in(), out(), type_, op_, kRoot, algorithm);
+      return world_.reduce(in(), out(), type_, op_, root_, algorithm);
     case Collective::kGather:
-      return world_.gather(in(), out(), type_, kRoot, algorithm);
+      return world_.gather(in(), out(), type_, root_, algorithm);
     case Collective::kScatter:
-      return world_.scatter(in(), out(), type_, kRoot, algorithm);
+      return world_.scatter(in(), out(), type_, root_, algorithm);
     case Collective::kAllToAll:
       return world_.all_to_all(in(), out(), type_, algorithm);
+    case Collective::kSendRecv:
+      return exchange(algorithm);
     case Collective::kBarrier:
       return world_.barrier();
-    case Collective::kSendRecv:
-      break;
   }
-  throw Error(ExitCode::kUsage, "NQD2104", "bench does not sweep " + std::string(name(collective_)),
-              "use all_reduce, all_gather, reduce_scatter, broadcast, reduce, gather, scatter or "
-              "all_to_all");
 }
 
 std::uint64_t Operation::count_wrong() const {
   const std::size_t element = size_bytes(type_);
   const Part mine = out_part();
   const auto result =
-      (in_place_ ? full_ : second_).bytes().subspan(mine.first * element, mine.bytes);
+      (in_place_ ? full_ : second_).bytes().subspan(offset_ + mine.first * element, mine.bytes);
   switch (collective_) {
     case Collective::kAllReduce:
     case Collective::kReduceScatter:
@@ -129,9 +178,12 @@ std::uint64_t Operation::count_wrong() const {
       return pattern_.count_wrong(result, mine.first);
     case Collective::kBroadcast:
     case Collective::kScatter:
-      return pattern_.count_unlike_input(result, kRoot, mine.first);
+      return pattern_.count_unlike_input(result, static_cast<std::size_t>(root_), mine.first);
     case Collective::kAllToAll:
       return count_wrong_rows(result);
+    case Collective::kSendRecv:
+      return left() < 0 ? 0
+                        : pattern_.count_unlike_input(result, static_cast<std::size_t>(left()), 0);
     default:
       return count_wrong_parts(result);
   }

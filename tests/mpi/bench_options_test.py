@@ -124,7 +124,7 @@ class BenchOptionsTest(unittest.TestCase):
         self.assertEqual(document["options"]["time_s"], 0.4)
         for row in document["rows"]:
             # Barriers and the ranks' agreements take part of the time.
-            self.assertLess(sum(row["samples_s"]), 0.6)
+            self.assertLess(sum(row["samples_s"]), 0.8)
             low, high = row["p50_ci95_s"]
             spent = sum(row["samples_s"]) > 0.1
             self.assertTrue(spent or (high - low) / 2 <= 0.02 * row["p50_s"], row["p50_ci95_s"])

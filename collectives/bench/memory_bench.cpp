@@ -10,8 +10,8 @@
 #include "collectives/bench/bench.h"
 #include "collectives/cost.h"
 #include "collectives/reduce.h"
-#include "collectives/reduce_tree.h"
 #include "collectives/shared/shared_buffer.h"
+#include "collectives/stream.h"
 
 namespace nqd::collectives {
 namespace {

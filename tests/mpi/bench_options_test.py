@@ -239,7 +239,7 @@ class BenchOptionsTest(unittest.TestCase):
                             ("expect: {collective: all_reduce\n", "expect.yaml:"), ("", "1:1")):
             code, _, errors = self.expect(text)
             self.assertEqual(code, 2, text)
-            self.assertIn("NQD2106", errors)
+            self.assertIn("NQD2109", errors)
             self.assertIn(place if "yaml" in place else "expect.yaml:" + place, errors)
         code, _, errors = self.on_threads("all_reduce", *FAST, "--expect", self.path("absent"))
         self.assertEqual(code, 2)

@@ -50,6 +50,11 @@ void check_shard(std::size_t shard_bytes, std::size_t total_bytes, DType type, i
 // and hierarchical 0.6, of 16 KiB 0.3 and 0.6, of 256 KiB 14.5 and 7.
 constexpr std::uint64_t kFewSteps = 32 << 10;
 
+// A rank of a gather or scatter knows its own part alone.
+bool knows_payload(Collective collective) {
+  return collective != Collective::kGather && collective != Collective::kScatter;
+}
+
 void check_counts(std::span<const std::size_t> counts, std::size_t bytes, DType type,
                   std::size_t n) {
   std::size_t elements = 0;
@@ -101,6 +106,7 @@ void PointToPointCommunicator::drain() const {
 
 bool PointToPointCommunicator::can_run(Collective collective, Algorithm algorithm) const {
   if (!is_executable(collective, algorithm)) return false;
+  if (algorithm == Algorithm::kHierarchical) return transport_->hosts().has_two_levels();
   if (algorithm != Algorithm::kDirect) {
     return has_cost(collective, algorithm, static_cast<std::size_t>(size()));
   }
@@ -114,7 +120,7 @@ Algorithm PointToPointCommunicator::chosen(Collective collective, Algorithm algo
   if (collective == Collective::kBarrier) {
     return transport_->peer_memory() != nullptr ? Algorithm::kDirect : Algorithm::kAuto;
   }
-  if (algorithm == Algorithm::kAuto && tuning_ != nullptr && bytes) {
+  if (algorithm == Algorithm::kAuto && tuning_ != nullptr && bytes && knows_payload(collective)) {
     const auto tuned = tuning_->algorithm(collective, size(), inside_node_, *bytes);
     if (tuned && can_run(collective, *tuned)) return *tuned;
   }

@@ -140,6 +140,12 @@ struct LinkSpec {
   double bandwidth_bytes_per_s = 0;  // one direction, one rank
 };
 
+// What one call of `bytes` took.
+struct SamplePoint {
+  double bytes = 0;
+  double seconds = 0;  // p50
+};
+
 // A measured collective curve of a calibration: time of one call by payload bytes.
 struct CalibratedCurve {
   std::string collective;  // "all_reduce"
@@ -148,6 +154,25 @@ struct CalibratedCurve {
   std::vector<LinkPiece> pieces;     // sorted, touching
   double max_residual_fraction = 0;  // of the fit, over all measured points
   bool inside_node = true;           // measured among ranks of one node; prices only such groups
+  // Where the pieces miss by too much: the measured sizes, ascending, between which a price is
+  // interpolated; empty: the pieces are the price.
+  std::vector<SamplePoint> points;
+  double held_out_fraction = 0;  // with points: worst miss of a size that was held out of them
+  double break_bytes = 0;        // payloads above move in another way; 0 = none known
+};
+
+// Which algorithm is fastest by payload: measured crossover points of a calibration.
+struct CrossoverChoice {
+  double from_bytes = 0;  // until the next choice; the first also holds below
+  std::string algorithm;
+};
+struct Crossovers {
+  std::string collective;
+  std::int64_t ranks = 0;
+  bool inside_node = true;
+  std::string backend;                   // "local", "mpi"
+  bool registered = false;               // measured on vectors in shared buffers
+  std::vector<CrossoverChoice> choices;  // ascending
 };
 
 struct ClusterSpec {
@@ -172,6 +197,7 @@ struct ClusterSpec {
   // The engine clears it where it finds that they do not.
   bool ranks_share_memory = true;
   std::vector<CalibratedCurve> curves;  // from a calibration file
+  std::vector<Crossovers> crossovers;   // likewise
   std::string calibration_source;       // path and time of the calibration, or empty
   std::int64_t devices() const { return nodes * gpus_per_node; }
 };

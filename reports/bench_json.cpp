@@ -67,6 +67,7 @@ void write_row(JsonWriter& json, const collectives::BenchRow& row, Layout layout
   json.field("backend", row.backend);
   json.field("transport", row.transport);
   json.field("algorithm", row.algorithm);
+  json.field("requested_algorithm", row.requested_algorithm);
   json.field("in_place", row.in_place);
   json.field("registered", row.registered);
   json.field("dtype", row.dtype);

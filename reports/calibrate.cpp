@@ -4,7 +4,11 @@
 #include <map>
 
 #include "base/error.h"
+#include "collectives/types.h"
+#include "planner/calibration/interpolation.h"
+#include "reports/crossovers.h"
 #include "reports/evidence.h"
+#include "reports/sample_rows.h"
 
 namespace nqd::reports {
 namespace {
@@ -17,7 +21,7 @@ struct CurveKey {
 };
 
 std::string describe(const CurveKey& key) {
-  return key.collective + " " + key.algorithm + " on " + std::to_string(key.ranks) + " ranks";
+  return describe_curve(key.collective, key.algorithm, key.ranks);
 }
 
 struct CurveGroup {
@@ -34,50 +38,28 @@ using CurveGroups = std::map<CurveKey, CurveGroup>;
               "calibrate from documents of one way, and keep one cluster file for each");
 }
 
-std::string how_measured(const collectives::BenchRow& row, const Envelope& envelope) {
-  return "over " + row.backend + "/" + row.transport + ", " + row.dtype + " " + row.op +
-         (row.in_place ? ", in place" : ", out of place") +
-         (row.registered ? ", registered buffers" : "") + (row.copies > 1 ? ", cold buffers" : "") +
-         (row.collective == "pingpong" ? ", pingpong" : "") + ", host " + envelope.host.hostname;
-}
-
-// Why a row is no sample; empty when it is one.
-std::string fault_of(const collectives::BenchRow& row) {
-  if (row.wrong > 0) return std::to_string(row.wrong) + " wrong elements";
-  if (!std::isfinite(row.p50_s) || row.p50_s <= 0) return "no time";
-  if (row.effective_bytes == 0) return "no payload";
-  return {};
-}
-
-bool on_one_host(const Envelope& envelope) {
-  return std::all_of(
-      envelope.ranks.begin(), envelope.ranks.end(),
-      [&](const engine::RankIdentity& rank) { return rank.host == envelope.ranks.front().host; });
-}
-
-CurveGroups group_rows(const std::vector<Evidence>& evidence, std::vector<std::string>& skipped) {
+CurveGroups group_rows(const std::vector<SampleRow>& rows) {
   CurveGroups groups;
-  for (const Evidence& document : evidence) {
-    for (const collectives::BenchRow& row : document.bench.rows) {
-      // A pingpong is one message at a time, as the planner's send_recv.
-      const std::string collective = row.collective == "pingpong" ? "send_recv" : row.collective;
-      const CurveKey key{collective, row.algorithm, row.ranks};
-      if (const std::string fault = fault_of(row); !fault.empty()) {
-        skipped.push_back(document.path.string() + ": " + describe(key) + ", " +
-                          std::to_string(row.effective_bytes) + " bytes: " + fault);
-        continue;
-      }
-      CurveGroup& group = groups[key];
-      const std::string how = how_measured(row, document.envelope);
-      if (group.points.empty()) {
-        group.how = how;
-        group.inside_node = on_one_host(document.envelope);
-      }
-      if (group.how != how) throw_mixed(describe(key), group.how, how);
-      group.points.push_back({static_cast<double>(row.effective_bytes), row.p50_s});
+  for (const SampleRow& sample : rows) {
+    const collectives::BenchRow& row = *sample.row;
+    // A pingpong is one message at a time, as the planner's send_recv.
+    const std::string collective = row.collective == "pingpong" ? "send_recv" : row.collective;
+    const CurveKey key{collective, row.algorithm, row.ranks};
+    CurveGroup& group = groups[key];
+    if (group.points.empty()) {
+      group.how = sample.how;
+      group.inside_node = sample.inside_node;
     }
+    if (group.how != sample.how) throw_mixed(describe(key), group.how, sample.how);
+    group.points.push_back({static_cast<double>(row.effective_bytes), row.p50_s});
   }
   return groups;
+}
+
+// Payloads above this move in another way.
+double break_bytes(const std::string& algorithm) {
+  const bool direct = algorithm == collectives::name(collectives::Algorithm::kDirect);
+  return direct ? static_cast<double>(collectives::kDirectSmallBytes) : 0;
 }
 
 std::vector<planner::CalibratedCurve> fit_groups(const CurveGroups& groups,
@@ -85,7 +67,7 @@ std::vector<planner::CalibratedCurve> fit_groups(const CurveGroups& groups,
   std::vector<planner::CalibratedCurve> curves;
   for (const auto& [key, group] : groups) {
     try {
-      planner::CalibratedCurve curve = planner::fit_curve(group.points);
+      planner::CalibratedCurve curve = planner::fit_curve(group.points, break_bytes(key.algorithm));
       curve.collective = key.collective;
       curve.algorithm = key.algorithm;
       curve.ranks = key.ranks;
@@ -159,7 +141,9 @@ planner::Calibration calibrate(const std::vector<Evidence>& evidence,
     }
   }
   planner::Calibration calibration;
-  calibration.curves = fit_groups(group_rows(evidence, reasons), reasons);
+  const std::vector<SampleRow> rows = sample_rows(evidence, reasons);
+  calibration.curves = fit_groups(group_rows(rows), reasons);
+  calibration.crossovers = find_crossovers(rows, reasons);
   calibration.gemm_flops = gemm_rate(evidence);
   calibration.memory_bandwidth_bytes_per_s = median_memory_rate(evidence);
   calibration.source = source_of(evidence);
@@ -169,6 +153,18 @@ planner::Calibration calibrate(const std::vector<Evidence>& evidence,
   }
   if (skipped != nullptr) *skipped = std::move(reasons);
   return calibration;
+}
+
+std::vector<CurveHoldOut> hold_out_curves(const std::vector<Evidence>& evidence) {
+  std::vector<std::string> reasons;  // calibrate() has said them
+  std::vector<CurveHoldOut> curves;
+  for (const auto& [key, group] : group_rows(sample_rows(evidence, reasons))) {
+    planner::HoldOut result =
+        planner::hold_out_curve(planner::median_points(group.points), break_bytes(key.algorithm));
+    if (result.predictions.empty()) continue;
+    curves.push_back({key.collective, key.algorithm, key.ranks, std::move(result)});
+  }
+  return curves;
 }
 
 }  // namespace nqd::reports

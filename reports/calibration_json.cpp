@@ -24,21 +24,77 @@ void write_curve(JsonWriter& json, const planner::CalibratedCurve& curve) {
   json.end();
   json.field("inside_node", curve.inside_node);
   json.field("max_residual_fraction", curve.max_residual_fraction);
+  if (curve.break_bytes > 0) json.field("break_bytes", curve.break_bytes);
+  if (!curve.points.empty()) {
+    json.field("held_out_fraction", curve.held_out_fraction);
+    json.key("points").begin_array();
+    for (const planner::SamplePoint& point : curve.points) {
+      json.begin_object(Layout::kInline);
+      json.field("bytes", point.bytes);
+      json.field("seconds", point.seconds);
+      json.end();
+    }
+    json.end();
+  }
+  json.end();
+}
+
+void write_crossovers(JsonWriter& json, const planner::Crossovers& row) {
+  json.begin_object();
+  json.field("collective", row.collective);
+  json.field("ranks", row.ranks);
+  json.field("inside_node", row.inside_node);
+  json.field("backend", row.backend);
+  json.field("registered", row.registered);
+  json.key("choices").begin_array();
+  for (const planner::CrossoverChoice& choice : row.choices) {
+    json.begin_object(Layout::kInline);
+    json.field("from_bytes", choice.from_bytes);
+    json.field("algorithm", choice.algorithm);
+    json.end();
+  }
+  json.end();
+  json.end();
+}
+
+void write_hold_out(JsonWriter& json, const CurveHoldOut& curve) {
+  json.begin_object();
+  json.field("collective", curve.collective);
+  json.field("algorithm", curve.algorithm);
+  json.field("ranks", curve.ranks);
+  json.field("median_fraction", curve.result.median_fraction);
+  json.field("worst_fraction", curve.result.worst_fraction);
+  json.field("worst_bytes", curve.result.worst_bytes);
+  json.key("predictions").begin_array();
+  for (const planner::Prediction& prediction : curve.result.predictions) {
+    json.begin_object(Layout::kInline);
+    json.field("bytes", prediction.bytes);
+    json.field("measured_s", prediction.measured_s);
+    json.field("predicted_s", prediction.predicted_s);
+    json.end();
+  }
+  json.end();
   json.end();
 }
 
 std::vector<collectives::Verdict> residual_verdicts(const planner::Calibration& calibration) {
   std::vector<collectives::Verdict> verdicts;
   for (const planner::CalibratedCurve& curve : calibration.curves) {
-    if (curve.max_residual_fraction <= kResidualWarning) continue;
+    if (curve.max_residual_fraction <= planner::kResidualWarning) continue;
+    const bool by_points = !curve.points.empty();
     verdicts.push_back(
         {.code = "calibration-residual",
-         .severity = "warning",
+         .severity =
+             by_points && curve.held_out_fraction <= planner::kResidualWarning ? "info" : "warning",
          .confidence = "certain",
          .evidence = curve.collective + " " + curve.algorithm + " on " +
                      std::to_string(curve.ranks) + " ranks: worst residual " +
-                     json_number(100 * curve.max_residual_fraction) + " %",
-         .threshold = json_number(100 * kResidualWarning) + " %",
+                     json_number(100 * curve.max_residual_fraction) + " %" +
+                     (by_points ? "; priced between measured sizes, of which those held out are "
+                                  "missed by at most " +
+                                      json_number(100 * curve.held_out_fraction) + " %"
+                                : ""),
+         .threshold = json_number(100 * planner::kResidualWarning) + " %",
          .cause = "the samples do not lie on a piecewise α–β line: a noisy host, or "
                   "an algorithm that changes inside a piece",
          .next_step =
@@ -51,7 +107,8 @@ std::vector<collectives::Verdict> residual_verdicts(const planner::Calibration& 
 
 std::string calibration_json(const Envelope& envelope, const planner::Calibration& calibration,
                              const std::vector<std::filesystem::path>& inputs,
-                             const std::vector<std::string>& skipped) {
+                             const std::vector<std::string>& skipped,
+                             const std::vector<CurveHoldOut>* held_out) {
   JsonWriter json;
   json.begin_object();
   write_envelope(json, envelope);
@@ -66,6 +123,14 @@ std::string calibration_json(const Envelope& envelope, const planner::Calibratio
   json.key("curves").begin_array();
   for (const planner::CalibratedCurve& curve : calibration.curves) write_curve(json, curve);
   json.end();
+  json.key("crossovers").begin_array();
+  for (const planner::Crossovers& row : calibration.crossovers) write_crossovers(json, row);
+  json.end();
+  if (held_out != nullptr) {
+    json.key("hold_out").begin_array();
+    for (const CurveHoldOut& curve : *held_out) write_hold_out(json, curve);
+    json.end();
+  }
   json.field("gemm_flops", measured(calibration.gemm_flops));
   json.field("memory_bandwidth_bytes_per_s", measured(calibration.memory_bandwidth_bytes_per_s));
   json.field("source", calibration.source);

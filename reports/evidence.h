@@ -10,6 +10,7 @@
 #include "collectives/bench/bench.h"
 #include "engine/records.h"
 #include "planner/calibration/calibration.h"
+#include "planner/calibration/hold_out.h"
 #include "planner/plan/plan.h"
 #include "reports/doctor.h"
 #include "reports/envelope.h"
@@ -38,9 +39,12 @@ bool is_bench_header(const std::string& line);
 std::string train_json(const Envelope& envelope, const engine::TrainResult& result,
                        const planner::Plan& plan);
 // `inputs` are the documents that were fitted; `skipped` as calibrate() filled it.
+// `held_out`: member hold_out, absent when null.
+struct CurveHoldOut;
 std::string calibration_json(const Envelope& envelope, const planner::Calibration& calibration,
                              const std::vector<std::filesystem::path>& inputs,
-                             const std::vector<std::string>& skipped);
+                             const std::vector<std::string>& skipped,
+                             const std::vector<CurveHoldOut>* held_out = nullptr);
 std::string doctor_json(const Envelope& envelope, const std::vector<MachineCheck>& checks);
 // One metrics line (JSON, no newline) a step or evaluation.
 std::string metrics_line(const engine::StepRecord& step);
@@ -65,16 +69,23 @@ struct Evidence {
 // out.
 Evidence read_evidence(const std::filesystem::path& path);
 
-// A residual above this is worth a warning: the α–β curve does not describe the fabric well.
-inline constexpr double kResidualWarning = 0.15;
-
 // Samples of bench evidence as calibration input: one curve per (collective, algorithm, ranks) from
-// the p50 of every verified row, the FLOP-weighted GEMM rate (all FLOPs ÷ all p50 times) and the
-// median memory bandwidth. Rows and groups that cannot be used are named in `skipped`, one sentence
-// each. Throws Error (kUsage): NQD2201 when nothing can be fitted, with the reasons; NQD2202 when
-// rows of one group were measured in different ways (transport, type, operator, in place, host):
-// one curve through two fabrics describes neither.
+// the p50 of every verified row, the crossovers (reports/crossovers.h), the FLOP-weighted GEMM rate
+// (all FLOPs ÷ all p50 times) and the median memory bandwidth. Rows and groups that cannot be used
+// are named in `skipped`, one sentence each. Throws Error (kUsage): NQD2201 when nothing can be
+// fitted, with the reasons; NQD2202 when rows of one group were measured in different ways
+// (transport, type, operator, in place, host): one curve through two fabrics describes neither.
 planner::Calibration calibrate(const std::vector<Evidence>& evidence,
                                std::vector<std::string>* skipped = nullptr);
+
+// How well curves of the same samples predict the sizes that they do not see.
+struct CurveHoldOut {
+  std::string collective;
+  std::string algorithm;
+  int ranks = 0;
+  planner::HoldOut result;
+};
+// For every curve of calibrate() that has 5 sizes or more.
+std::vector<CurveHoldOut> hold_out_curves(const std::vector<Evidence>& evidence);
 
 }  // namespace nqd::reports

@@ -88,6 +88,8 @@ collectives::BenchRow read_row(const JsonField& json) {
   row.backend = json.at("backend").text();
   row.transport = json.at("transport").text();
   row.algorithm = json.at("algorithm").text();
+  const auto requested = json.find("requested_algorithm");
+  row.requested_algorithm = requested ? requested->text() : row.algorithm;
   row.in_place = json.at("in_place").boolean();
   row.registered = json.at("registered").boolean();
   row.dtype = json.at("dtype").text();
@@ -229,13 +231,40 @@ planner::CalibratedCurve read_curve(const JsonField& json) {
   }
   curve.inside_node = json.at("inside_node").boolean();
   curve.max_residual_fraction = json.at("max_residual_fraction").number_or(kNotFinite);
+  if (const auto bytes = json.find("break_bytes")) curve.break_bytes = bytes->number();
+  if (const auto held_out = json.find("held_out_fraction")) {
+    curve.held_out_fraction = held_out->number();
+  }
+  if (const auto points = json.find("points")) {
+    for (const JsonField& point : points->items()) {
+      curve.points.push_back({point.at("bytes").number(), point.at("seconds").number()});
+    }
+  }
   return curve;
+}
+
+planner::Crossovers read_crossovers(const JsonField& json) {
+  planner::Crossovers row;
+  row.collective = json.at("collective").text();
+  row.ranks = json.at("ranks").integer<std::int64_t>();
+  row.inside_node = json.at("inside_node").boolean();
+  row.backend = json.at("backend").text();
+  row.registered = json.at("registered").boolean();
+  for (const JsonField& choice : json.at("choices").items()) {
+    row.choices.push_back({choice.at("from_bytes").number(), choice.at("algorithm").text()});
+  }
+  return row;
 }
 
 planner::Calibration read_calibration_document(const JsonField& json) {
   planner::Calibration calibration;
   for (const JsonField& curve : json.at("curves").items()) {
     calibration.curves.push_back(read_curve(curve));
+  }
+  if (const auto crossovers = json.find("crossovers")) {
+    for (const JsonField& row : crossovers->items()) {
+      calibration.crossovers.push_back(read_crossovers(row));
+    }
   }
   calibration.gemm_flops = json.at("gemm_flops").number_or(0);
   calibration.memory_bandwidth_bytes_per_s = json.at("memory_bandwidth_bytes_per_s").number_or(0);

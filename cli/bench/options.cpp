@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "cli/bench/cluster.h"
+#include "cli/bench/tuning.h"
 #include "collectives/cost.h"
 
 namespace nqd::cli {
@@ -89,7 +90,9 @@ collectives::BenchOptions parsed_options(const BenchFlags& flags) {
   bench.check = flags.check != 0;
   bench.numerics = parsed(collectives::parse_numerics(flags.numerics), "--numerics", flags.numerics,
                           "canonical or fast");
-  if (!flags.cluster.empty()) bench.promised_bytes_per_s = promised_bandwidth(flags.cluster);
+  if (!flags.cluster.empty() && !is_calibration(flags.cluster)) {
+    bench.promised_bytes_per_s = promised_bandwidth(flags.cluster);
+  }
   if (!flags.time.empty()) bench.time_s = parsed_seconds("--time", flags.time);
   if (bench.pair) bench.pair = parsed_pair(flags.pair);
   parse_algorithms(flags.algorithms, bench);
@@ -158,8 +161,10 @@ void add_run_flags(CLI::App& command, BenchFlags& flags) {
   command.add_flag("--json", flags.json, "print the evidence document on stdout, no table");
   command.add_option("--output", flags.output, "write the evidence document to this file");
   command
-      .add_option("--cluster", flags.cluster,
-                  "a cluster preset or file whose network the verdicts hold the run to")
+      .add_option(
+          "--cluster", flags.cluster,
+          "a cluster preset or file whose network the verdicts hold the run to, or a file of "
+          "nqd calibrate, whose crossovers are what auto runs")
       ->type_name("FILE");
   command.add_option("--compare", flags.compare,
                      "an earlier bench document: exit 1 when a row is slower beyond --tolerance");

@@ -15,11 +15,13 @@
 #include "cli/bench/expect.h"
 #include "cli/bench/session.h"
 #include "cli/bench/table.h"
+#include "cli/bench/tuning.h"
 #include "cli/command.h"
 #include "collectives/bench/bench.h"
 #include "collectives/world.h"
 #include "engine/parallel/agree.h"
 #include "engine/trainer.h"
+#include "planner/calibration/calibration.h"
 #include "reports/evidence.h"
 
 namespace nqd::cli {
@@ -45,6 +47,7 @@ int run_rank(Communicator& world, const BenchFlags& flags, const collectives::Be
   std::vector<BenchRow> old_rows;
   std::vector<planner::Expectation> expectations;
   std::optional<LineFile> lines;
+  std::vector<planner::Crossovers> crossovers;
   engine::attempt_together(world, [&] {
     engine::check_host_memory(static_cast<double>(bench_memory_bytes(bench)), read_host_info(),
                               collectives::ranks_on_this_host(world),
@@ -53,9 +56,13 @@ int run_rank(Communicator& world, const BenchFlags& flags, const collectives::Be
     if (speaker && !flags.expect.empty()) {
       expectations = planner::read_expectations(flags.expect);
     }
+    if (speaker && is_calibration(flags.cluster)) {
+      crossovers = planner::read_calibration(flags.cluster).crossovers;
+    }
     if (speaker && !flags.output.empty()) output.emplace(flags.output);
     if (speaker && !flags.append.empty()) open_lines(flags.append, lines);
   });
+  if (!flags.cluster.empty()) share_tuning(world, crossovers, bench);
   reports::Envelope envelope = reports::begin_envelope("bench", context.argv);
   envelope.world_size_asked = flags.ranks.value_or(world.size());
   envelope.world_size_actual = world.size();

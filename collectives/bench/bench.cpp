@@ -279,9 +279,9 @@ std::vector<Algorithm> every_algorithm(const Communicator& world, const BenchOpt
   return algorithms;
 }
 
-// The algorithms that will run, named as what they are. Refuses before the first message: a rank
-// that failed in the middle of a sweep would look lost to the others.
-std::vector<Algorithm> resolve_all(const Communicator& world, const BenchOptions& options) {
+// What will run; auto stays, since it may change with the size. Refuses before the first message: a
+// rank that failed in the middle of a sweep would look lost to the others.
+std::vector<Algorithm> checked_algorithms(const Communicator& world, const BenchOptions& options) {
   if (options.numerics == Numerics::kCanonical) {
     return canonical_algorithms(
         world, options,
@@ -296,7 +296,8 @@ std::vector<Algorithm> resolve_all(const Communicator& world, const BenchOptions
                     "use another algorithm; the library's need mpirun, and float32 to reduce");
       }
     }
-    algorithms.push_back(world.chosen(options.collective, algorithm));
+    const Algorithm runs = world.chosen(options.collective, algorithm);
+    algorithms.push_back(algorithm == Algorithm::kAuto ? algorithm : runs);
   }
   return algorithms;
 }
@@ -307,15 +308,18 @@ BenchResult sweep(Communicator& world, const BenchOptions& options,
   const std::vector<std::uint64_t> sizes = sweep_sizes(options);
   BenchResult result;
   result.options = options;
-  result.options.algorithms = resolve_all(world, options);
+  result.options.algorithms = checked_algorithms(world, options);
   result.machine = begin_record(world);
   if (options.cold) result.options.cache_bytes = last_level_cache_bytes();
   Sweep rows(world, result.options);
   std::vector<Algorithm> algorithms;  // of the rows
   for (const Algorithm algorithm : result.options.algorithms) {
     for (const std::uint64_t size : sizes) {
-      algorithms.push_back(at_size(world, options, algorithm, size));
+      const std::uint64_t bytes = size / size_bytes(options.dtype) * size_bytes(options.dtype);
+      algorithms.push_back(
+          world.chosen(options.collective, at_size(world, options, algorithm, bytes), bytes));
       result.rows.push_back(rows.begin(size, algorithms.back()));
+      result.rows.back().requested_algorithm = name(algorithm);
     }
   }
   std::vector<std::size_t> miscounted;

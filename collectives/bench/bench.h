@@ -70,7 +70,8 @@ struct BenchRow {
   std::string collective;
   std::string backend;
   std::string transport;
-  std::string algorithm;
+  std::string algorithm;            // what ran
+  std::string requested_algorithm;  // what was asked for: the same, or auto
   bool in_place = false;
   bool registered = false;
   std::string dtype;

@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "planner/calibration/hold_out.h"
+#include "planner/calibration/interpolation.h"
 
 namespace nqd::planner {
 namespace {
@@ -197,8 +199,8 @@ std::vector<std::size_t> break_candidates(std::size_t sizes) {
   return candidates;
 }
 
-std::optional<Fit> fit_pieces(const std::vector<SamplePoint>& points,
-                              const std::vector<SamplePoint>& sizes, int pieces) {
+std::optional<Fit> fit_with(const std::vector<SamplePoint>& points,
+                            const std::vector<SamplePoint>& sizes, int pieces) {
   if (pieces == 1) return fit_knots(points, {sizes.front(), sizes.back()});
   std::optional<Fit> best;
   const std::vector<std::size_t> candidates = break_candidates(sizes.size());
@@ -232,9 +234,19 @@ CalibratedCurve to_curve(const Fit& fit) {
   return curve;
 }
 
+// Sum of squares of log(predicted ÷ measured): a miss to half counts as one to double.
+double squared_log_misses(const HoldOut& result) {
+  double sum = 0;
+  for (const Prediction& prediction : result.predictions) {
+    const double miss = std::log(prediction.predicted_s / prediction.measured_s);
+    sum += miss * miss;
+  }
+  return sum;
+}
+
 }  // namespace
 
-CalibratedCurve fit_curve(std::vector<SamplePoint> points, int max_pieces) {
+CalibratedCurve fit_pieces(std::vector<SamplePoint> points, int max_pieces) {
   std::erase_if(points, [](const SamplePoint& point) {
     return !(point.bytes > 0) || !(point.seconds > 0) || !std::isfinite(point.seconds);
   });
@@ -247,9 +259,9 @@ CalibratedCurve fit_curve(std::vector<SamplePoint> points, int max_pieces) {
                     std::to_string(sizes.size()),
                 "measure a sweep, such as `nqd bench all_reduce -b 4K -e 64M -f 4`");
   }
-  std::optional<Fit> best = fit_pieces(points, sizes, 1);
+  std::optional<Fit> best = fit_with(points, sizes, 1);
   for (int pieces = 2; pieces <= std::min(max_pieces, kMostPieces); ++pieces) {
-    const std::optional<Fit> finer = fit_pieces(points, sizes, pieces);
+    const std::optional<Fit> finer = fit_with(points, sizes, pieces);
     if (!finer || best->max_residual <= kGoodEnough) continue;
     const auto more = static_cast<double>(pieces - static_cast<int>(best->knots.size()) + 1);
     const bool worthwhile =
@@ -260,7 +272,33 @@ CalibratedCurve fit_curve(std::vector<SamplePoint> points, int max_pieces) {
   return to_curve(*best);
 }
 
+CalibratedCurve fit_curve(const std::vector<SamplePoint>& samples, double break_bytes) {
+  CalibratedCurve curve = fit_pieces(samples);
+  curve.break_bytes = break_bytes;
+  if (curve.max_residual_fraction <= kResidualWarning) return curve;
+  std::vector<SamplePoint> points = median_points(samples);
+  const HoldOut between = hold_out(points, [&](const std::vector<SamplePoint>& kept) -> Predictor {
+    return [=](double bytes) { return interpolate(kept, break_bytes, bytes); };
+  });
+  const HoldOut along = hold_out(points, [](const std::vector<SamplePoint>& kept) -> Predictor {
+    return
+        [pieces = fit_pieces(kept)](double bytes) { return curve_time_s(pieces, bytes, nullptr); };
+  });
+  if (between.predictions.empty() || squared_log_misses(between) >= squared_log_misses(along)) {
+    return curve;
+  }
+  curve.points = std::move(points);
+  curve.held_out_fraction = between.worst_fraction;
+  return curve;
+}
+
 double curve_time_s(const CalibratedCurve& curve, double bytes, bool* extrapolated) {
+  if (!curve.points.empty()) {
+    if (extrapolated != nullptr) {
+      *extrapolated = bytes < curve.points.front().bytes || bytes > curve.points.back().bytes;
+    }
+    return interpolate(curve.points, curve.break_bytes, bytes);
+  }
   if (curve.pieces.empty()) {
     if (extrapolated != nullptr) *extrapolated = true;
     return 0;

@@ -1,4 +1,4 @@
-// Measured samples to planner constants: a piecewise α–β curve and compute rates.
+// Measured samples to planner constants: a curve of times by payload, and compute rates.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,8 @@
 
 namespace nqd::planner {
 
-struct SamplePoint {
-  double bytes = 0;
-  double seconds = 0;  // p50
-};
+// A worst residual above this says that α–β pieces do not describe the samples.
+inline constexpr double kResidualWarning = 0.15;
 
 // Least squares on relative error of seconds = α + β·bytes, in as many pieces (at most
 // `max_pieces`, never more than 3) as are worthwhile: each piece more must bring the worst relative
@@ -21,14 +19,21 @@ struct SamplePoint {
 // ends. α and β are never negative. max_residual_fraction is the worst |fitted/measured − 1| over
 // all points. Points without positive bytes and seconds are left out. Throws Error (kUsage,
 // NQD2201) for fewer than two distinct sizes.
-CalibratedCurve fit_curve(std::vector<SamplePoint> points, int max_pieces = 3);
+CalibratedCurve fit_pieces(std::vector<SamplePoint> points, int max_pieces = 3);
+
+// The pieces, and where these miss by more than kResidualWarning the measured sizes (medians of
+// repeated ones), if sizes that are held out are then predicted better: a cache that is left or a
+// protocol that changes makes jumps that no α–β line follows. `break_bytes`: the algorithm is known
+// to move larger payloads in another way (0 = none), so that nothing is interpolated across.
+CalibratedCurve fit_curve(const std::vector<SamplePoint>& points, double break_bytes = 0);
 
 // Seconds of one call; `extrapolated` is set when bytes lies outside the measured range (the
-// nearest piece is used: callers must say so).
+// nearest piece or pair of points is used: callers must say so).
 double curve_time_s(const CalibratedCurve& curve, double bytes, bool* extrapolated);
 
 struct Calibration {
   std::vector<CalibratedCurve> curves;
+  std::vector<Crossovers> crossovers;
   double gemm_flops = 0;                    // FLOP/s of one rank; 0 = not measured
   double memory_bandwidth_bytes_per_s = 0;  // 0 = not measured
   std::string source;                       // "runs/q/bench.json, 2026-11-29T14:00:00Z, host h"

@@ -16,8 +16,6 @@
 namespace nqd::planner {
 namespace {
 
-constexpr std::int64_t kFormatVersion = 1;
-
 // Reads the fixed shape of a calibration; every mismatch becomes a finding.
 class CalibrationReader {
  public:
@@ -37,9 +35,10 @@ class CalibrationReader {
                  number(n, "memory_bandwidth_bytes_per_s",
                         calibration.memory_bandwidth_bytes_per_s);
                }},
-              {"curves", [&](const YamlNode& n) { calibration.curves = curves(n); }}},
+              {"curves", [&](const YamlNode& n) { calibration.curves = curves(n); }},
+              {"crossovers", [&](const YamlNode& n) { calibration.crossovers = crossovers(n); }}},
              {"version", "source", "curves"});
-    if (diagnostics_.empty() && version != kFormatVersion) {
+    if (diagnostics_.empty() && version != kCalibrationVersion) {
       report(
           root.place, "version",
           "calibration version " + std::to_string(version) + " is not one that this nqd reads (1)");
@@ -185,15 +184,129 @@ class CalibrationReader {
           [&](const YamlNode& n) {
             number(n, path + ".max_residual_fraction", result.max_residual_fraction);
           }},
-         {"pieces", [&](const YamlNode& n) { result.pieces = pieces(n, path + ".pieces"); }}},
+         {"held_out_fraction",
+          [&](const YamlNode& n) {
+            number(n, path + ".held_out_fraction", result.held_out_fraction);
+          }},
+         {"break_bytes",
+          [&](const YamlNode& n) { number(n, path + ".break_bytes", result.break_bytes); }},
+         {"pieces", [&](const YamlNode& n) { result.pieces = pieces(n, path + ".pieces"); }},
+         {"points", [&](const YamlNode& n) { result.points = points(n, path + ".points"); }}},
         {"collective", "algorithm", "ranks", "max_residual_fraction", "pieces"});
-    if (!result.collective.empty() && !collectives::parse_collective(result.collective)) {
-      report(node.place, path, path + " has an unknown collective " + printable(result.collective));
-    }
-    if (!result.algorithm.empty() && !collectives::parse_algorithm(result.algorithm)) {
-      report(node.place, path, path + " has an unknown algorithm " + printable(result.algorithm));
-    }
+    check_collective(node.place, path, result.collective);
+    check_algorithm(node.place, path, result.algorithm);
     return result;
+  }
+
+  void check_collective(Place place, const std::string& path, const std::string& name) {
+    if (name.empty() || collectives::parse_collective(name)) return;
+    report(place, path, path + " has an unknown collective " + printable(name));
+  }
+
+  void check_algorithm(Place place, const std::string& path, const std::string& name) {
+    if (name.empty() || collectives::parse_algorithm(name)) return;
+    report(place, path, path + " has an unknown algorithm " + printable(name));
+  }
+
+  // Calls read(item, path) for each; a list may be empty unless `what` says otherwise.
+  template <typename Read>
+  void read_list(const YamlNode& node, const std::string& path, const std::string& what,
+                 bool may_be_empty, const Read& read) {
+    if (node.kind != YamlNode::Kind::kSequence || (node.items.empty() && !may_be_empty)) {
+      wrong_type(node, path, what);
+      return;
+    }
+    for (std::size_t i = 0; i < node.items.size(); ++i) {
+      read(node.items[i], path + "[" + std::to_string(i) + "]");
+    }
+  }
+
+  std::vector<SamplePoint> points(const YamlNode& node, const std::string& list_path) {
+    std::vector<SamplePoint> result;
+    const auto read = [&](const YamlNode& item, const std::string& path) {
+      SamplePoint point;
+      read_map(
+          item, path,
+          {{"bytes", [&](const YamlNode& n) { number(n, path + ".bytes", point.bytes); }},
+           {"seconds", [&](const YamlNode& n) { number(n, path + ".seconds", point.seconds); }}},
+          {"bytes", "seconds"});
+      const bool ascends = result.empty() || point.bytes > result.back().bytes;
+      if (!ascends || !(point.bytes > 0) || !(point.seconds > 0)) {
+        report(item.place, path,
+               path + " must have seconds above 0, and more bytes than the point before it");
+      }
+      result.push_back(point);
+    };
+    read_list(node, list_path, "a list of at least one point", false, read);
+    return result;
+  }
+
+  std::vector<Crossovers> crossovers(const YamlNode& node) {
+    std::vector<Crossovers> result;
+    read_list(node, "crossovers", "a list", true,
+              [&](const YamlNode& item, const std::string& path) {
+                result.push_back(crossover_row(item, path));
+                check_unique(item.place, path, result);
+              });
+    return result;
+  }
+
+  Crossovers crossover_row(const YamlNode& node, const std::string& path) {
+    Crossovers row;
+    const auto texts = [&](std::string_view key, std::string& target) {
+      return Key{key, [this, &target, name = path + "." + std::string(key)](const YamlNode& n) {
+                   text(n, name, target);
+                 }};
+    };
+    const auto flags = [&](std::string_view key, bool& target) {
+      return Key{key, [this, &target, name = path + "." + std::string(key)](const YamlNode& n) {
+                   flag(n, name, target);
+                 }};
+    };
+    read_map(node, path,
+             {texts("collective", row.collective),
+              texts("backend", row.backend),
+              flags("inside_node", row.inside_node),
+              flags("registered", row.registered),
+              {"ranks", [&](const YamlNode& n) { integer(n, path + ".ranks", row.ranks); }},
+              {"choices", [&](const YamlNode& n) { row.choices = choices(n, path + ".choices"); }}},
+             {"collective", "ranks", "inside_node", "backend", "registered", "choices"});
+    check_collective(node.place, path, row.collective);
+    return row;
+  }
+
+  std::vector<CrossoverChoice> choices(const YamlNode& node, const std::string& list_path) {
+    std::vector<CrossoverChoice> result;
+    const auto read = [&](const YamlNode& item, const std::string& path) {
+      CrossoverChoice choice;
+      read_map(item, path,
+               {{"from_bytes",
+                 [&](const YamlNode& n) { number(n, path + ".from_bytes", choice.from_bytes); }},
+                {"algorithm",
+                 [&](const YamlNode& n) { text(n, path + ".algorithm", choice.algorithm); }}},
+               {"from_bytes", "algorithm"});
+      check_algorithm(item.place, path, choice.algorithm);
+      if (!result.empty() && choice.from_bytes <= result.back().from_bytes) {
+        report(item.place, path, path + " must begin at more bytes than the choice before it");
+      }
+      result.push_back(std::move(choice));
+    };
+    read_list(node, list_path, "a list of at least one choice", false, read);
+    return result;
+  }
+
+  void check_unique(Place place, const std::string& path, const std::vector<Crossovers>& list) {
+    const Crossovers& last = list.back();
+    for (std::size_t i = 0; i + 1 < list.size(); ++i) {
+      const Crossovers& known = list[i];
+      const bool same = known.collective == last.collective && known.ranks == last.ranks &&
+                        known.inside_node == last.inside_node && known.backend == last.backend &&
+                        known.registered == last.registered;
+      if (!same) continue;
+      report(place, path,
+             path + " chooses for the same calls as crossovers[" + std::to_string(i) + "]",
+             "keep the one that was measured on the fabric to run on");
+    }
   }
 
   std::vector<LinkPiece> pieces(const YamlNode& node, const std::string& path) {
@@ -240,16 +353,6 @@ class CalibrationReader {
   std::vector<Diagnostic>& diagnostics_;
 };
 
-std::string quoted(const std::string& text) {
-  return "\"" + printable(text, text.size() * 2 + 1) + "\"";
-}
-
-std::string piece_yaml(const LinkPiece& piece) {
-  return "      - {from_bytes: " + number_text(piece.from_bytes) +
-         ", to_bytes: " + number_text(piece.to_bytes) + ", alpha_s: " + number_text(piece.alpha_s) +
-         ", beta_s_per_byte: " + number_text(piece.beta_s_per_byte) + "}\n";
-}
-
 bool looks_like_evidence(std::string_view text) {
   return text.starts_with('{') && text.find("\"schema_version\"") != std::string_view::npos;
 }
@@ -274,31 +377,6 @@ std::optional<Calibration> parse_calibration(const Source& source,
   const bool good = found.empty();
   diagnostics.insert(diagnostics.end(), found.begin(), found.end());
   return good ? std::optional(std::move(calibration)) : std::nullopt;
-}
-
-std::string calibration_yaml(const Calibration& calibration) {
-  std::string text =
-      "# Written by `nqd calibrate`. Seconds of one call = alpha_s + beta_s_per_byte * bytes.\n";
-  text += "version: " + std::to_string(kFormatVersion) + "\n";
-  text += "source: " + quoted(calibration.source) + "\n";
-  if (calibration.gemm_flops > 0) {
-    text += "gemm_flops: " + number_text(calibration.gemm_flops) + "\n";
-  }
-  if (calibration.memory_bandwidth_bytes_per_s > 0) {
-    text +=
-        "memory_bandwidth_bytes_per_s: " + number_text(calibration.memory_bandwidth_bytes_per_s) +
-        "\n";
-  }
-  text += calibration.curves.empty() ? "curves: []\n" : "curves:\n";
-  for (const CalibratedCurve& curve : calibration.curves) {
-    text += "  - collective: " + curve.collective + "\n    algorithm: " + curve.algorithm +
-            "\n    ranks: " + std::to_string(curve.ranks) +
-            "\n    inside_node: " + (curve.inside_node ? "true" : "false") +
-            "\n    max_residual_fraction: " + number_text(curve.max_residual_fraction) +
-            "\n    pieces:\n";
-    for (const LinkPiece& piece : curve.pieces) text += piece_yaml(piece);
-  }
-  return text;
 }
 
 Calibration read_calibration(const std::string& path) {

@@ -230,6 +230,7 @@ class Loader {
     resolution_.set("cluster.calibration", Value(path), asked ? asked->origin : "--cluster");
     ClusterSpec& cluster = resolution_.draft.config.cluster;
     cluster.curves = std::move(calibration->curves);
+    cluster.crossovers = std::move(calibration->crossovers);
     cluster.calibration_source = calibration->source;
     if (calibration->gemm_flops > 0) {
       resolution_.set("cluster.gemm_flops", Value(calibration->gemm_flops), origin);

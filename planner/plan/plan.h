@@ -60,7 +60,7 @@ struct TimePlan {
   // Share of the step that is bubble, stages as unequal as they are; 0 = unknown.
   double bubble_share() const { return step_s > 0 ? bubble_s / step_s : 0; }
   // How far the step time of such a run was from its prediction, mean over the published
-  // measurements of this device and software, or the calibration's largest residual; 0 = unknown.
+  // measurements of this device and software, or the calibration's largest miss; 0 = unknown.
   double error_bar_fraction = 0;
   std::string error_bar_source;  // "46 published 16-bit runs of dense models on h100-sxm"
 };

@@ -93,9 +93,11 @@ void add_error_bar(Plan& plan) {
   if (cluster.calibration_source.empty()) bar = step_error_bar(plan.config);
   if (bar.runs == 0 && !cluster.curves.empty()) {
     for (const CalibratedCurve& curve : cluster.curves) {
-      bar.mean_fraction = std::max(bar.mean_fraction, curve.max_residual_fraction);
+      const double miss =
+          curve.points.empty() ? curve.max_residual_fraction : curve.held_out_fraction;
+      bar.mean_fraction = std::max(bar.mean_fraction, miss);
     }
-    bar.source = "the largest residual of the calibrated curves";
+    bar.source = "the largest miss of the calibrated curves";
   }
   plan.time.error_bar_fraction = bar.mean_fraction;
   plan.time.error_bar_source = bar.source;

@@ -22,7 +22,7 @@ struct ErrorBar {
 ErrorBar step_error_bar(const Config& config);
 
 // Fills the error bar of a plan's step time. For a calibrated cluster that no published run stands
-// for, the largest residual of its curves.
+// for, the largest miss of its curves: of a sample, or of a size that was held out.
 void add_error_bar(Plan& plan);
 
 }  // namespace nqd::planner

@@ -114,10 +114,12 @@ LineChart time_chart(const Sweep& sweep) {
   return chart;
 }
 
-// The fitted line over its own range only: outside it would be an extrapolation.
+// The price over its own range only: outside it would be an extrapolation.
 Series fitted_series(const planner::CalibratedCurve& curve) {
   constexpr int kSamples = 48;
-  Series series{curve.algorithm + ", fitted α–β", "dashed", {}};
+  const bool by_points = !curve.points.empty();
+  Series series{
+      curve.algorithm + (by_points ? ", priced between sizes" : ", fitted α–β"), "dashed", {}};
   const double from = curve.pieces.front().from_bytes;
   const double to = curve.pieces.back().to_bytes;
   if (!(from > 0 && to > from)) return series;
@@ -161,7 +163,8 @@ Table calibration_table(const std::vector<planner::CalibratedCurve>& curves) {
            number_cell(format_seconds(piece.alpha_s)),
            number_cell(fixed(rate, 3)),
            {fixed(100 * curve.max_residual_fraction, 1) + " %", true,
-            curve.max_residual_fraction > kResidualWarning ? Tone::kWarning : Tone::kPlain}});
+            curve.max_residual_fraction > planner::kResidualWarning ? Tone::kWarning
+                                                                    : Tone::kPlain}});
     }
   }
   return table;

@@ -47,7 +47,7 @@ void check_well_formed(const CalibratedCurve& curve) {
 }
 
 TEST_CASE("one exact line is recovered in one piece") {
-  const CalibratedCurve curve = fit_curve(sample(sweep(4, 64 << 20, 4), 5e-6, 1e-10));
+  const CalibratedCurve curve = fit_pieces(sample(sweep(4, 64 << 20, 4), 5e-6, 1e-10));
   check_well_formed(curve);
   REQUIRE(curve.pieces.size() == 1);
   CHECK(curve.pieces[0].alpha_s == doctest::Approx(5e-6).epsilon(1e-6));
@@ -60,7 +60,7 @@ TEST_CASE("a known break at a measured size is recovered") {
   for (double bytes : sweep(64, 64 << 20, 2)) {
     points.push_back({bytes, bent(bytes, 2e-6, 1e-9, 65536, 1e-10)});
   }
-  const CalibratedCurve curve = fit_curve(points);
+  const CalibratedCurve curve = fit_pieces(points);
   check_well_formed(curve);
   REQUIRE(curve.pieces.size() == 2);
   CHECK(curve.pieces[0].to_bytes == 65536);
@@ -75,14 +75,14 @@ TEST_CASE("three known pieces are recovered, and max_pieces is obeyed") {
     points.push_back(
         {bytes, bent(bytes, 2e-6, 2e-9, 8192, 5e-10) - 4e-10 * std::max(0.0, bytes - (4 << 20))});
   }
-  const CalibratedCurve curve = fit_curve(points);
+  const CalibratedCurve curve = fit_pieces(points);
   check_well_formed(curve);
   REQUIRE(curve.pieces.size() == 3);
   CHECK(curve.pieces[0].to_bytes == 8192);
   CHECK(curve.pieces[1].to_bytes == (4 << 20));
-  CHECK(fit_curve(points, 2).pieces.size() <= 2);
-  CHECK(fit_curve(points, 1).pieces.size() == 1);
-  CHECK(fit_curve(points, 1).max_residual_fraction > curve.max_residual_fraction);
+  CHECK(fit_pieces(points, 2).pieces.size() <= 2);
+  CHECK(fit_pieces(points, 1).pieces.size() == 1);
+  CHECK(fit_pieces(points, 1).max_residual_fraction > curve.max_residual_fraction);
 }
 
 TEST_CASE("alpha and beta are never negative") {
@@ -90,12 +90,12 @@ TEST_CASE("alpha and beta are never negative") {
   std::vector<SamplePoint> points;
   for (double bytes : sweep(1024, 1 << 24, 4))
     points.push_back({bytes, 1e-12 * std::pow(bytes, 1.3)});
-  check_well_formed(fit_curve(points));
-  check_well_formed(fit_curve(points, 1));
-  CHECK(fit_curve(points, 1).pieces[0].alpha_s == 0);
+  check_well_formed(fit_pieces(points));
+  check_well_formed(fit_pieces(points, 1));
+  CHECK(fit_pieces(points, 1).pieces[0].alpha_s == 0);
   // Falling times, as a noisy latency-bound sweep shows them.
   const CalibratedCurve falling =
-      fit_curve({{8, 5e-6}, {16, 4.5e-6}, {32, 4e-6}, {64, 3.5e-6}, {128, 3e-6}});
+      fit_pieces({{8, 5e-6}, {16, 4.5e-6}, {32, 4e-6}, {64, 3.5e-6}, {128, 3e-6}});
   check_well_formed(falling);
   CHECK(falling.pieces[0].beta_s_per_byte == 0);
 }
@@ -111,7 +111,7 @@ TEST_CASE("noise: held-out sizes are predicted to about the noise") {
     for (double bytes : sweep(256, 64 << 20, 2)) {
       points.push_back({bytes, (alpha + beta * bytes) * noise(random)});
     }
-    const CalibratedCurve curve = fit_curve(points);
+    const CalibratedCurve curve = fit_pieces(points);
     check_well_formed(curve);
     CHECK(curve.max_residual_fraction < 0.11);
     for (double bytes : sweep(384, 48 << 20, 2)) {
@@ -126,7 +126,7 @@ TEST_CASE("noise: held-out sizes are predicted to about the noise") {
 TEST_CASE("residuals are those of the curve that is returned") {
   std::vector<SamplePoint> points = sample(sweep(64, 1 << 22, 2), 1e-5, 1e-9);
   points[5].seconds *= 1.5;
-  const CalibratedCurve curve = fit_curve(points);
+  const CalibratedCurve curve = fit_pieces(points);
   double worst = 0;
   for (const SamplePoint& point : points) {
     const double fitted = curve_time_s(curve, point.bytes, nullptr);
@@ -136,7 +136,7 @@ TEST_CASE("residuals are those of the curve that is returned") {
 }
 
 TEST_CASE("outside the measured range is said") {
-  const CalibratedCurve curve = fit_curve(sample(sweep(1024, 1 << 20, 2), 1e-5, 1e-9));
+  const CalibratedCurve curve = fit_pieces(sample(sweep(1024, 1 << 20, 2), 1e-5, 1e-9));
   bool extrapolated = false;
   CHECK(curve_time_s(curve, 2 << 20, &extrapolated) == doctest::Approx(1e-5 + 1e-9 * (2 << 20)));
   CHECK(extrapolated);
@@ -153,7 +153,7 @@ TEST_CASE("outside the measured range is said") {
 TEST_CASE("a curve needs two sizes; order, repeats and empty payloads do not matter") {
   const auto refuse = [](std::vector<SamplePoint> points) {
     try {
-      fit_curve(std::move(points));
+      fit_pieces(std::move(points));
     } catch (const Error& error) {
       return error.code();
     }
@@ -164,11 +164,11 @@ TEST_CASE("a curve needs two sizes; order, repeats and empty payloads do not mat
   CHECK(refuse({{0, 1e-6}, {8, 2e-6}}) == "NQD2201");
 
   std::vector<SamplePoint> points = sample(sweep(64, 1 << 20, 2), 1e-5, 1e-9);
-  const CalibratedCurve sorted = fit_curve(points);
+  const CalibratedCurve sorted = fit_pieces(points);
   std::reverse(points.begin(), points.end());
   points.push_back(points.front());
   points.push_back({0, 1e-6});
-  const CalibratedCurve shuffled = fit_curve(points);
+  const CalibratedCurve shuffled = fit_pieces(points);
   CHECK(shuffled.pieces[0].alpha_s == doctest::Approx(sorted.pieces[0].alpha_s));
 }
 
@@ -178,7 +178,7 @@ TEST_CASE("a sweep of a thousand sizes is fitted") {
     const double bytes = 1048576.0 * i;
     points.push_back({bytes, bent(bytes, 5e-5, 1e-9, 200 * 1048576.0, 3e-10)});
   }
-  const CalibratedCurve curve = fit_curve(points);
+  const CalibratedCurve curve = fit_pieces(points);
   check_well_formed(curve);
   CHECK(curve.max_residual_fraction < 0.05);
 }

@@ -61,6 +61,7 @@ void check_equal(const collectives::BenchRow& a, const collectives::BenchRow& b)
   CHECK(a.backend == b.backend);
   CHECK(a.transport == b.transport);
   CHECK(a.algorithm == b.algorithm);
+  CHECK(a.requested_algorithm == b.requested_algorithm);
   CHECK(a.in_place == b.in_place);
   CHECK(a.registered == b.registered);
   CHECK(a.dtype == b.dtype);
@@ -296,9 +297,11 @@ TEST_CASE("the config's SHA-256 is of its canonical text") {
 TEST_CASE("calibration and doctor documents round-trip") {
   const planner::Calibration calibration = sample_calibration();
   const auto input = write_sample("input.json", "{}");
-  Evidence read = read_back(
-      "calibration.json",
-      calibration_json(sample_envelope("calibration"), calibration, {input}, {"a reason"}));
+  const std::vector<CurveHoldOut> held_out = {
+      {"all_reduce", "ring", 2, {{{4096, 1e-5, 1.1e-5}}, 0.1, 0.1, 4096}}};
+  Evidence read =
+      read_back("calibration.json", calibration_json(sample_envelope("calibration"), calibration,
+                                                     {input}, {"a reason"}, &held_out));
   REQUIRE(read.calibration.curves.size() == 1);
   const planner::CalibratedCurve& curve = read.calibration.curves[0];
   CHECK(curve.collective == "all_reduce");
@@ -311,6 +314,19 @@ TEST_CASE("calibration and doctor documents round-trip") {
   CHECK(curve.pieces[1].beta_s_per_byte == 1.1e-10);
   CHECK(curve.max_residual_fraction == 0.041);
   CHECK_FALSE(curve.inside_node);
+  REQUIRE(curve.points.size() == 2);
+  CHECK(curve.points[1].bytes == 67108864);
+  CHECK(curve.points[1].seconds == 7.4e-3);
+  CHECK(curve.held_out_fraction == 0.07);
+  CHECK(curve.break_bytes == 8192);
+  REQUIRE(read.calibration.crossovers.size() == 1);
+  const planner::Crossovers& table = read.calibration.crossovers[0];
+  CHECK(table.backend == "mpi");
+  CHECK(table.registered);
+  CHECK_FALSE(table.inside_node);
+  REQUIRE(table.choices.size() == 2);
+  CHECK(table.choices[1].from_bytes == 65536);
+  CHECK(table.choices[1].algorithm == "ring");
   CHECK(read.calibration.gemm_flops == calibration.gemm_flops);
   CHECK(read.calibration.memory_bandwidth_bytes_per_s == 1.2e10);
   CHECK(read.calibration.source == calibration.source);
@@ -331,6 +347,11 @@ TEST_CASE("a poor fit is a verdict") {
   CHECK_FALSE(contains(text(), "calibration-residual"));
   calibration.curves[0].max_residual_fraction = 0.151;
   CHECK(contains(text(), "calibration-residual"));
+  // Points that predict held-out sizes make up for it.
+  CHECK(contains(text(), "\"severity\": \"info\""));
+  calibration.curves[0].held_out_fraction = 0.151;
+  CHECK_FALSE(contains(text(), "\"severity\": \"info\""));
+  CHECK(contains(text(), "\"severity\": \"warning\""));
 }
 
 TEST_CASE("doctor is ok with warnings, not with something missing") {

@@ -14,6 +14,7 @@ collectives::BenchRow sample_row(const std::string& algorithm, std::uint64_t byt
   row.backend = "mpi";
   row.transport = "mpi";
   row.algorithm = algorithm;
+  row.requested_algorithm = "auto";
   row.dtype = "float32";
   row.op = "sum";
   row.requested_bytes = bytes + 2;  // rounded down to whole elements
@@ -239,7 +240,12 @@ planner::Calibration sample_calibration() {
        .ranks = 2,
        .pieces = {{1024, 65536, 6.1e-6, 1.2e-10}, {65536, 67108864, 8e-6, 1.1e-10}},
        .max_residual_fraction = 0.041,
-       .inside_node = false}};
+       .inside_node = false,
+       .points = {{1024, 6.2e-6}, {67108864, 7.4e-3}},
+       .held_out_fraction = 0.07,
+       .break_bytes = 8192}};
+  calibration.crossovers = {
+      {"all_reduce", 2, false, "mpi", true, {{1024, "tree"}, {65536, "ring"}}}};
   calibration.gemm_flops = 9.87e10;
   calibration.memory_bandwidth_bytes_per_s = 1.2e10;
   calibration.source = "runs/q/bench.json, 2026-11-29T14:00:00Z, host node-a";

@@ -49,19 +49,19 @@ class BenchTest(unittest.TestCase):
         self.assertEqual(codes, [0, 0, 0], errors)
         document = json.loads(out)
         self.check_rows(document, ("ring", "tree", "recursive_doubling", "halving_doubling",
-                                   "direct", "library"), 3)
+                                   "pairwise", "direct", "library"), 3)
         self.assertEqual(document["backend"], "mpi")
         self.assertEqual(document["world_size_actual"], 3)
         self.assertEqual({rank["launcher"] for rank in document["ranks"]}, {ARGS.launcher})
 
     def test_every_collective_verifies_with_registered_buffers(self):
-        for collective, algorithms in (("all_gather", ("ring", "direct")),
-                                       ("reduce_scatter", ("ring", "pairwise", "direct")),
-                                       ("broadcast", ("tree", "direct")),
-                                       ("reduce", ("tree", "direct")),
-                                       ("gather", ("linear", "direct")),
-                                       ("scatter", ("linear", "direct")),
-                                       ("all_to_all", ("pairwise", "direct"))):
+        for collective, algorithms in (("all_gather", ("ring", "direct", "library")),
+                                       ("reduce_scatter", ("ring", "pairwise", "direct", "library")),
+                                       ("broadcast", ("tree", "direct", "library")),
+                                       ("reduce", ("tree", "direct", "library")),
+                                       ("gather", ("linear", "direct", "library")),
+                                       ("scatter", ("linear", "direct", "library")),
+                                       ("all_to_all", ("pairwise", "direct", "library"))):
             codes, out, errors = self.mpirun(3, collective, *SMALL, "--algorithm", "all", "-R",
                                              "--json")
             self.assertEqual(codes, [0, 0, 0], errors)

@@ -45,10 +45,11 @@ class OneBed(unittest.TestCase):
 
 class CollectivesTest(OneBed):
     def test_shared_cases(self):
-        self.check_run("alpha:2,beta:2", [ARGS.cases, "4"])
+        self.check_run("alpha:2,beta:2", [ARGS.cases, "4"], timeout_s=150)
 
     def test_shared_cases_with_hosts_that_alternate_and_differ_in_size(self):
-        self.check_run("alpha:2,beta:1", [ARGS.cases, "3"], "--map-by", "node")
+        self.check_run("alpha:2,beta:1", [ARGS.cases, "3"], "--map-by", "node",
+                       timeout_s=150)
 
     def test_bench_names_the_hosts_and_counts_what_it_sends(self):
         out = self.check_run("alpha:2,beta:2", [ARGS.nqd, "bench", "all_reduce", "-b", "1K", "-e", "64K",

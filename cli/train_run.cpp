@@ -163,7 +163,8 @@ void TrainRun::run_engine(collectives::Communicator& world, const engine::Traini
 
 void TrainRun::finish(const engine::TrainResult& result, int world_size,
                       AtomicFile& evidence) const {
-  const std::string document = reports::train_json(begin(result, world_size), result, plan_);
+  const std::string document =
+      reports::train_json(begin(result, world_size), result, result.replanned.value_or(plan_));
   evidence.write(document);
   evidence.commit();
   std::cerr << audit_table(result);
@@ -197,7 +198,8 @@ void TrainRun::write_fault_evidence(const Error& error, Shown& shown) const {
   try {
     engine::remove_unfinished_evidence(output_dir());
     write_file(std::filesystem::path(output_dir()) / "evidence.json",
-               reports::train_json(begin(shown.result, shown.world_size), shown.result, plan_));
+               reports::train_json(begin(shown.result, shown.world_size), shown.result,
+                                   shown.result.replanned.value_or(plan_)));
   } catch (const Error& second) {
     // The first failure is the one to report; the disk may be what failed.
     log::warn(std::string("the fault could not be recorded: ") + second.what());

@@ -154,11 +154,11 @@ struct LevelTerms {
 //   recursive_doubling           log2 m + 2f     log2 m + 2f      log2 m + f
 //   halving_doubling all_reduce  2 log2 m + 2f   2(m−1)/m + 2f    (m−1)/m + f
 //   halving_doubling, one half   log2 n          (n−1)/n          0  (reduce_scatter: (n−1)/n)
-//   hierarchical all_reduce      inside 2(g−1), 2(g−1)/g, (g−1)/g; across the ring of k ranks on
-//   S/g hierarchical all_gather      inside g−1, (g−1)/g; across k−1, (k−1)/k/g; reduce_scatter
-//   likewise hierarchical all_to_all      inside g−1, (g−1)/g; across k−1, (k−1)/k nvls all_reduce
-//   2, 1 + 1/n, 0; the others 1, 1, 0 (the larger of what a
-//                                rank sends and receives)
+//   hierarchical all_reduce      inside 2(g−1), 2(g−1)/g, (g−1)/g; across the ring of k on S/g
+//   hierarchical all_gather      inside g−1, (g−1)/g; across k−1, (k−1)/k/g; reduce_scatter as it
+//   hierarchical all_to_all      inside g−1, (g−1)/g; across k−1, (k−1)/k
+//   nvls all_reduce              2, 1 + 1/n, 0; the others 1, 1, 0 (the larger of what a rank sends
+//                                and receives)
 //   direct                       as ring, with 2 steps: one wait for all before and one after
 //   linear                       1, (n−1)/n, 0: what the root sends or receives
 //   pairwise                     n−1, (n−1)/n, all_to_all 0, reduce_scatter (n−1)/n; all_reduce as

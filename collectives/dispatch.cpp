@@ -38,7 +38,9 @@ std::optional<RankTraffic> direct(PeerMemory& peers, Scratch& scratch, const Col
     case Collective::kSendRecv:
       break;
   }
-  peers.sync();
+  // Not sync() alone: ranks that crossed a barrier with another call must be told so.
+  peers.exchange_small({}, {});
+  peers.close_small();
   return RankTraffic{};
 }
 
@@ -150,13 +152,18 @@ std::optional<std::uint64_t> payload_bytes(const CollectiveCall& call) {
 void run_collective(Transport& transport, Scratch& scratch, const CollectiveCall& call,
                     Algorithm algorithm, bool check) {
   transport.begin(call.collective);
-  if (check) check_same_call(transport, call, algorithm);
-  if (algorithm == Algorithm::kDirect) {
-    run_direct(transport, scratch, call);
-  } else if (algorithm == Algorithm::kLibrary) {
-    transport.library_collective(call);
-  } else {
-    by_messages(transport, scratch, call, algorithm);
+  try {
+    if (check) check_same_call(transport, call, algorithm);
+    if (algorithm == Algorithm::kDirect) {
+      run_direct(transport, scratch, call);
+    } else if (algorithm == Algorithm::kLibrary) {
+      transport.library_collective(call);
+    } else {
+      by_messages(transport, scratch, call, algorithm);
+    }
+  } catch (const Error& error) {
+    if (error.exit_code() == ExitCode::kFault) transport.break_off(std::current_exception());
+    throw;
   }
   transport.end();
 }

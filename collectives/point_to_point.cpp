@@ -227,12 +227,17 @@ void PointToPointCommunicator::send_receive(std::span<const std::byte> data, int
   const Algorithm resolved = chosen(Collective::kSendRecv, algorithm, data.size());
   run_in_order([=, this] {
     transport_->begin(Collective::kSendRecv);
-    if (resolved == Algorithm::kLibrary) {
-      transport_->library_exchange(data, to, received, from);
-    } else {
-      if (to != -1) transport_->send(data, to);
-      if (from != -1) transport_->receive(received, from);
-      transport_->wait();
+    try {
+      if (resolved == Algorithm::kLibrary) {
+        transport_->library_exchange(data, to, received, from);
+      } else {
+        if (to != -1) transport_->send(data, to);
+        if (from != -1) transport_->receive(received, from);
+        transport_->wait();
+      }
+    } catch (const Error& error) {
+      if (error.exit_code() == ExitCode::kFault) transport_->break_off(std::current_exception());
+      throw;
     }
     transport_->end();
   });

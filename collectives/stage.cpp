@@ -24,6 +24,7 @@ bool reached(const PeerStatus& peer, const Stage& mine) {
 // 0 stands still, 1 has not arrived, 2 a direct peer, 3 not at fault as far as is known.
 int suspicion(const PeerStatus& peer, const Stage& mine, const std::vector<int>& pending) {
   if (peer.silent_s > kSilentAfter_s) return 0;
+  if (!peer.stage_known && peer.host_silent_s.value_or(0) > kHostSilentAfter_s) return 0;
   const bool direct = std::find(pending.begin(), pending.end(), peer.world_rank) != pending.end();
   // Calls of the whole group need every rank; a send or receive needs its one peer.
   if (mine.collective != Collective::kSendRecv && !reached(peer, mine)) return 1;

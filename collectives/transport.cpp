@@ -5,6 +5,7 @@
 namespace nqd::collectives {
 
 void Transport::begin(Collective collective) {
+  if (broken_) std::rethrow_exception(broken_);
   const bool point_to_point = collective == Collective::kSendRecv;
   std::uint64_t& calls = point_to_point ? point_to_point_calls_ : collective_calls_;
   stage_ = {group_, collective, ++calls, 0, true};

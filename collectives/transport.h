@@ -9,12 +9,14 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/dtype.h"
@@ -51,6 +53,9 @@ class Transport {
   void begin(Collective collective);
   // Closes the call that succeeded; a failed one stays open, for the reports of its peers.
   void end();
+  // A call has failed on this rank alone, so that its peers' messages may be anywhere: from here on
+  // begin() throws the same.
+  void break_off(std::exception_ptr error) { broken_ = std::move(error); }
 
   // Posts a message and counts it: the only source of traffic counts. The data must stay untouched
   // until wait() returns.
@@ -110,6 +115,7 @@ class Transport {
   virtual void do_wait() = 0;
 
   std::string group_;
+  std::exception_ptr broken_;
   std::chrono::milliseconds deadline_{60'000};
   Stage stage_;
   int tag_ = 0;

@@ -24,7 +24,7 @@ struct TuningRow {
   Collective collective = Collective::kAllReduce;
   int ranks = 0;
   bool inside_node = true;  // measured among ranks of one node
-  std::string backend;      // "local" or "mpi"
+  std::string backend;      // "local", "mpi" or "shm"
   bool registered = false;  // vectors in shared buffers
   std::vector<TuningChoice> choices;
 };

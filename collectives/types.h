@@ -24,8 +24,7 @@ enum class Collective : std::uint8_t {
 enum class ReduceOp : std::uint8_t { kSum, kAvg, kMin, kMax, kProd };
 
 // kAuto lets the implementation choose; kLibrary is the backend's own collective (MPI_Allreduce),
-// whose traffic nqd cannot count. collectives/cost.h prices all others, of which nqd itself runs
-// kRing and kTree.
+// whose traffic nqd cannot count. collectives/cost.h prices all others and says which nqd runs.
 enum class Algorithm : std::uint8_t {
   kAuto,
   kRing,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "planner/plan/plan.h"
 
 namespace nqd::engine {
 
@@ -68,6 +69,8 @@ struct FaultRecord {
 };
 
 struct TrainResult {
+  // The plan that ran, where the ranks turned out not to share memory as the given one assumed.
+  std::optional<planner::Plan> replanned;
   std::vector<StepRecord> steps;
   std::vector<EvalRecord> evals;
   std::vector<AuditRow> audit;

@@ -109,6 +109,7 @@ class Trainer {
     planner::Config rings = config_;
     rings.cluster.ranks_share_memory = false;
     plan_ = planner::make_plan(rings);
+    result_.replanned = plan_;
   }
 
   void allocate() {

@@ -156,7 +156,7 @@ struct CalibratedCurve {
   bool inside_node = true;           // measured among ranks of one node; prices only such groups
   // Where the pieces miss by too much: the measured sizes, ascending, between which a price is
   // interpolated; empty: the pieces are the price.
-  std::vector<SamplePoint> points;
+  std::vector<SamplePoint> points{};
   double held_out_fraction = 0;  // with points: worst miss of a size that was held out of them
   double break_bytes = 0;        // payloads above move in another way; 0 = none known
 };

@@ -49,7 +49,7 @@ struct BenchOptions {
   std::uint64_t cache_bytes = 0;  // of that cache, when cold; run_bench fills it in
   int root = 0;                   // of broadcast, reduce, gather and scatter
   // kSendRecv between these two alone, there and back ("pingpong"); else around the ring of ranks.
-  std::optional<std::array<int, 2>> pair;
+  std::optional<std::array<int, 2>> pair{};
 };
 inline constexpr double kTightInterval = 0.02;  // half width ÷ median
 inline constexpr std::size_t kMaxTimedCalls = 10'000;

@@ -51,6 +51,7 @@ MpiTransport::MpiTransport(Watchdog& watchdog, MPI_Comm communicator, std::vecto
       watchdog_(watchdog),
       communicator_(communicator),
       world_ranks_(std::move(world_ranks)) {
+  watched_ = world_ranks_;
   check(MPI_Comm_rank(communicator_, &rank_), "MPI_Comm_rank");
 }
 
@@ -92,11 +93,16 @@ void MpiTransport::do_wait() {
     const int code =
         MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, statuses.data());
     if (code != MPI_SUCCESS || done != 0) {
-      check_outcome(code, statuses);
+      try {
+        check_outcome(code, statuses);
+      } catch (...) {
+        abandon();
+        throw;
+      }
       break;
     }
     if (backoff.waited() > deadline()) {
-      watchdog_.fail_timeout(stage(), backoff.waited().count(), world_ranks_, pending_peers());
+      watchdog_.fail_timeout(stage(), backoff.waited().count(), watched_, pending_peers());
     }
     if (watchdog_.must_stop_waiting()) {
       abandon();
@@ -172,7 +178,7 @@ PeerMemory::Options MpiTransport::peer_options() {
       if (peers_) {
         for (int& rank : pending) rank = world_rank(rank);
       }
-      if (!pending.empty()) watchdog_.fail_timeout(stage(), waited_s, world_ranks_, pending);
+      if (!pending.empty()) watchdog_.fail_timeout(stage(), waited_s, watched_, pending);
     }
     if (watchdog_.must_stop_waiting()) watchdog_.raise();
   };
@@ -184,6 +190,7 @@ void MpiTransport::open_peer_memory() {
   if (hosts().hosts() > 1) {
     const std::size_t host = hosts().host_of(static_cast<std::size_t>(rank_));
     host_group_ = subgroup(hosts().members(host), group());
+    static_cast<MpiTransport&>(*host_group_).watched_ = world_ranks_;
     return;
   }
   auto control = share_segment(*this, PeerMemory::control_bytes(size()));

@@ -66,7 +66,8 @@ class MpiTransport final : public Transport {
   MPI_Comm communicator_;
   std::vector<int> world_ranks_;
   int rank_ = 0;
-  int subgroup_calls_ = 0;
+  // Whose state a timeout looks at: the group, for the part of it on one host the whole of it.
+  std::vector<int> watched_;
   std::vector<Posted> posted_;
   std::vector<MPI_Request> requests_;  // of posted_
   std::unique_ptr<PeerMemory> peers_;

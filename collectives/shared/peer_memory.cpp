@@ -124,6 +124,12 @@ void PeerMemory::open(const DirectCall& call, std::span<const std::byte> in,
 void PeerMemory::sync() { arrive_and_wait(); }
 
 void PeerMemory::exchange_small(const DirectCall& call, std::span<const std::byte> mine) {
+  if (mine.size() > kDirectSmallBytes) {
+    throw Error(ExitCode::kUsage, "NQD2102",
+                std::to_string(mine.size()) + " bytes of counts do not fit the " +
+                    std::to_string(kDirectSmallBytes) + " that a direct call exchanges",
+                "use pairwise among so many ranks");
+  }
   ++calls_;
   Record& shown = record(options_.rank);
   shown.call = call;
@@ -168,7 +174,7 @@ const std::byte* PeerMemory::reach_in(int peer) {
   View& view = views_[index(peer)];
   if (view.freed != theirs.freed) view = {};
   view.freed = theirs.freed;
-  view.in = reach(theirs.in, view.in_segment);
+  view.in = reach(peer, theirs.in);
   return view.in;
 }
 
@@ -178,7 +184,7 @@ void PeerMemory::find_views() {
     const Record& theirs = record(peer);
     View& view = views_[index(peer)];
     reach_in(peer);
-    view.out = reach(theirs.out, view.out_segment);
+    view.out = reach(peer, theirs.out);
     // What is private is private to all, so that the answer is the same on every rank.
     all_open_ = all_open_ && is_open(theirs.in) && is_open(theirs.out);
   }
@@ -195,15 +201,16 @@ bool PeerMemory::is_open(const BufferPlace& place) const {
   return place.bytes == 0 || options_.one_process || (can_share_ && place.segment.descriptor >= 0);
 }
 
-std::byte* PeerMemory::reach(const BufferPlace& place, std::shared_ptr<Segment>& segment) const {
+std::byte* PeerMemory::reach(int rank, const BufferPlace& place) {
   if (options_.one_process || place.segment.pid == own_process()) {
     return reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(place.address));
   }
   if (!is_open(place) || place.bytes == 0) return nullptr;
-  if (!segment || segment->address().nonce != place.segment.nonce) {
-    segment = attach_shared(place.segment);
-  }
+  std::shared_ptr<Segment>& segment = views_[index(rank)].segments[place.segment.nonce];
+  if (!segment) segment = attach_shared(place.segment);
   if (segment) return segment->data() + place.offset;
+  // A process that dies loses its descriptors first.
+  options_.unreadable(rank);
   throw Error(ExitCode::kFault, "NQD4011",
               "a shared buffer of process " + std::to_string(place.segment.pid) + " with " +
                   std::to_string(place.segment.bytes) + " bytes cannot be mapped",

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -102,9 +103,8 @@ class PeerMemory {
   struct View {
     const std::byte* in = nullptr;
     std::byte* out = nullptr;
-    std::shared_ptr<Segment> in_segment;
-    std::shared_ptr<Segment> out_segment;
-    std::uint32_t freed = 0;  // of the peer, when its segments were mapped
+    std::map<std::uint64_t, std::shared_ptr<Segment>> segments;  // mapped buffers by nonce
+    std::uint32_t freed = 0;                                     // of the peer, when they were
   };
 
   static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
@@ -115,7 +115,7 @@ class PeerMemory {
   void arrive_and_wait();
   void check_equal(const DirectCall& mine) const;
   void find_views();
-  std::byte* reach(const BufferPlace& place, std::shared_ptr<Segment>& segment) const;
+  std::byte* reach(int rank, const BufferPlace& place);
   void read(int rank, const std::byte* open, const BufferPlace& place, std::size_t offset,
             std::span<std::byte> to);
   bool is_open(const BufferPlace& place) const;

@@ -180,7 +180,6 @@ void ShmTransport::take_early(Peer& peer) {
 }
 
 void ShmTransport::begin_message(Peer& peer, const Cell& cell) {
-  peer.arriving = {true, nullptr, {}, 0};
   bool in_collective = false;
   for (Receive& receive : peer.receives) {
     if (receive.done) continue;
@@ -189,15 +188,14 @@ void ShmTransport::begin_message(Peer& peer, const Cell& cell) {
     if (receive.data.size() != cell.message_bytes) {
       throw_wrong_length(peer.rank, std::to_string(cell.message_bytes), receive.data.size());
     }
-    peer.arriving.receive = &receive;
-    peer.arriving.target = receive.data;
+    peer.arriving = {true, &receive, receive.data, 0};
     return;
   }
   // Every rank makes the collectives of a group in one order, and leaves none before its messages
   // have come.
   if (in_collective && is_collective(cell.tag)) throw_crossed(peer, cell);
   peer.early.push_back({cell.tag, std::vector<std::byte>(cell.message_bytes), false});
-  peer.arriving.target = peer.early.back().data;
+  peer.arriving = {true, nullptr, peer.early.back().data, 0};
 }
 
 void ShmTransport::take_part(Peer& peer, const Cell& cell) {

@@ -276,7 +276,11 @@ int main(int argc, char** argv) {
   try {
     WorldOptions options;
     options.ranks = std::stoi(argv[2]);
+    if (argc > 4) options.backend = argv[4];
     run_world(options, [&](Communicator& world) {
+      if (argc > 4 && world.backend() != argv[4]) {
+        throw nqd::Error(nqd::ExitCode::kNo, "soak", "not the backend that was asked for", "");
+      }
       const int of_rank = soak(world, std::stod(argv[1]), std::stoull(argv[3]));
       if (world.rank() == 0) code = of_rank;
     });

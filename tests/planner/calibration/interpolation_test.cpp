@@ -110,10 +110,13 @@ TEST_CASE("the planner prices a call by the points, and knows when they end") {
   curve.points = {{1024, 3}, {4096, 12}};
   cluster.curves = {curve};
   const Group pair{"dp", 2, 1};
-  const CallTime inside = call_time(cluster, pair, collectives::Collective::kAllReduce, 2048);
+  const CallTime inside = call_time(cluster, pair, collectives::Collective::kAllReduce,
+                                    collectives::Algorithm::kRing, 2048);
   CHECK(inside.seconds == doctest::Approx(6));
   CHECK_FALSE(inside.extrapolated);
-  CHECK(call_time(cluster, pair, collectives::Collective::kAllReduce, 8192).extrapolated);
+  CHECK(call_time(cluster, pair, collectives::Collective::kAllReduce, collectives::Algorithm::kRing,
+                  8192)
+            .extrapolated);
 }
 
 }  // namespace

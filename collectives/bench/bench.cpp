@@ -237,7 +237,7 @@ bool reduces(Collective collective) {
 
 // Why the library cannot run this; empty where it can.
 std::string library_lack(const Communicator& world, const BenchOptions& options) {
-  if (world.backend() != "mpi") {
+  if (world.backend() == "local") {
     return "there is no library of collectives on the " + std::string(world.backend()) + " backend";
   }
   const bool half = options.dtype == DType::kBFloat16 || options.dtype == DType::kFloat16;

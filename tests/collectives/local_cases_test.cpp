@@ -1,6 +1,7 @@
 // The shared cases on threads.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -15,8 +16,15 @@
 namespace nqd::collectives {
 namespace {
 
+// A sanitizer makes many threads on few cores crawl, and finds in 5 what it finds in 16.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::array kRanks = {1, 2, 3, 5};
+#else
+constexpr std::array kRanks = {1, 2, 3, 4, 5, 7, 8, 16};
+#endif
+
 TEST_CASE("every case on 1 to 16 threads") {
-  for (const int ranks : {1, 2, 3, 4, 5, 7, 8, 16}) {
+  for (const int ranks : kRanks) {
     CAPTURE(ranks);
     std::mutex mutex;
     std::vector<CaseReport> reports;

@@ -184,6 +184,9 @@ class Communicator {
   // for MPI_Sendrecv (MPI_Send or MPI_Recv where one side is nobody); another throws NQD2102.
   virtual void send_receive(std::span<const std::byte> data, int to, std::span<std::byte> received,
                             int from, Algorithm algorithm = Algorithm::kAuto) = 0;
+  // Starts to send and returns at once: `data` stays as it is until the handle is complete. Runs in
+  // issue order on this communicator's worker, like started collectives.
+  virtual Work send_async(std::span<const std::byte> data, int to) = 0;
 
   // Collective, in place.
   Work all_reduce_async(std::span<std::byte> data, DType type, ReduceOp op,

@@ -192,8 +192,10 @@ void PointToPointCommunicator::check(const CollectiveCall& call) const {
     case Collective::kBroadcast:
       return check_peer(call.root);
     case Collective::kBarrier:
-    case Collective::kSendRecv:
       return;
+    case Collective::kSendRecv:
+      throw Error(ExitCode::kUsage, "NQD2102", "a message is no collective call",
+                  "use send_receive or send_async");
   }
 }
 
@@ -225,22 +227,31 @@ void PointToPointCommunicator::send_receive(std::span<const std::byte> data, int
   if (to != -1) check_peer(to);
   if (from != -1) check_peer(from);
   const Algorithm resolved = chosen(Collective::kSendRecv, algorithm, data.size());
-  run_in_order([=, this] {
-    transport_->begin(Collective::kSendRecv);
-    try {
-      if (resolved == Algorithm::kLibrary) {
-        transport_->library_exchange(data, to, received, from);
-      } else {
-        if (to != -1) transport_->send(data, to);
-        if (from != -1) transport_->receive(received, from);
-        transport_->wait();
-      }
-    } catch (const Error& error) {
-      if (error.exit_code() == ExitCode::kFault) transport_->break_off(std::current_exception());
-      throw;
+  run_in_order([=, this] { exchange(data, to, received, from, resolved); });
+}
+
+Work PointToPointCommunicator::send_async(std::span<const std::byte> data, int to) {
+  check_peer(to);
+  return submit([=, this] { exchange(data, to, {}, -1, Algorithm::kAuto); });
+}
+
+void PointToPointCommunicator::exchange(std::span<const std::byte> data, int to,
+                                        std::span<std::byte> received, int from,
+                                        Algorithm resolved) {
+  transport_->begin(Collective::kSendRecv);
+  try {
+    if (resolved == Algorithm::kLibrary) {
+      transport_->library_exchange(data, to, received, from);
+    } else {
+      if (to != -1) transport_->send(data, to);
+      if (from != -1) transport_->receive(received, from);
+      transport_->wait();
     }
-    transport_->end();
-  });
+  } catch (const Error& error) {
+    if (error.exit_code() == ExitCode::kFault) transport_->break_off(std::current_exception());
+    throw;
+  }
+  transport_->end();
 }
 
 std::unique_ptr<Communicator> PointToPointCommunicator::split(int color, int key,

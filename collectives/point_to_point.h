@@ -36,6 +36,7 @@ class PointToPointCommunicator final : public Communicator {
   void receive(std::span<std::byte> data, int from) override;
   void send_receive(std::span<const std::byte> data, int to, std::span<std::byte> received,
                     int from, Algorithm algorithm) override;
+  Work send_async(std::span<const std::byte> data, int to) override;
   std::unique_ptr<Communicator> split(int color, int key, const std::string& group) override;
 
   Traffic traffic() const override;
@@ -50,6 +51,9 @@ class PointToPointCommunicator final : public Communicator {
   template <typename Operation>
   void run_in_order(Operation&& operation);
   Work submit(std::function<void()> operation);
+  // One message each way; −1 is nobody.
+  void exchange(std::span<const std::byte> data, int to, std::span<std::byte> received, int from,
+                Algorithm resolved);
   // Waits until the caller owns the transport.
   void drain() const;
   void check_peer(int peer) const;

@@ -205,7 +205,7 @@ std::unique_ptr<LocalTransport> LocalTransport::join(const std::vector<int>& mem
   for (const int member : members) world_ranks.push_back(world_rank(member));
   const auto self = std::find(members.begin(), members.end(), rank_) - members.begin();
   std::unique_lock lock(world_->mutex);
-  auto group = world_->join(group_.get(), ++subgroup_calls_, world_ranks);
+  auto group = world_->join(group_.get(), ++subgroup_calls_[world_ranks], world_ranks);
   lock.unlock();
   return std::make_unique<LocalTransport>(std::move(group), static_cast<int>(self), name);
 }

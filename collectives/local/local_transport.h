@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -62,7 +63,8 @@ class LocalTransport final : public Transport {
   std::shared_ptr<LocalGroup> group_;
   std::shared_ptr<LocalWorld> world_;
   int rank_;
-  int subgroup_calls_ = 0;
+  // Calls by members: a rank that stays out of a group makes no call for it.
+  std::map<std::vector<int>, int> subgroup_calls_;
   std::deque<Message> sends_;  // a deque keeps addresses
   std::vector<Receive> receives_;
   PeerMemory peers_;

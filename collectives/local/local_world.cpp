@@ -53,7 +53,7 @@ std::shared_ptr<LocalGroup> LocalWorld::make_group(const std::vector<int>& world
 
 std::shared_ptr<LocalGroup> LocalWorld::join(const LocalGroup* parent, int call,
                                              const std::vector<int>& world_ranks) {
-  const auto key = std::tuple(parent, call, world_ranks.front());
+  const auto key = std::tuple(parent, call, world_ranks);
   Forming& forming = forming_[key];
   std::shared_ptr<LocalGroup> group = forming.group.lock();
   if (!group) {

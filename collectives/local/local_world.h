@@ -71,7 +71,7 @@ class LocalWorld : public std::enable_shared_from_this<LocalWorld> {
   bool ended(int world_rank) const { return ranks_[index(world_rank)].ended; }
   PeerStatus status(int world_rank) const;
   std::shared_ptr<LocalGroup> make_group(const std::vector<int>& world_ranks);
-  // The group that the ranks `world_ranks` form in call number `call` of `parent`: made by the
+  // The group that the ranks `world_ranks` form in their `call`-th call of `parent`: made by the
   // first of them, found by the others.
   std::shared_ptr<LocalGroup> join(const LocalGroup* parent, int call,
                                    const std::vector<int>& world_ranks);
@@ -95,7 +95,7 @@ class LocalWorld : public std::enable_shared_from_this<LocalWorld> {
   std::optional<std::chrono::steady_clock::time_point> stop_time_;
   std::vector<LocalGroup*> groups_;
   // By parent, call and first member.
-  std::map<std::tuple<const LocalGroup*, int, int>, Forming> forming_;
+  std::map<std::tuple<const LocalGroup*, int, std::vector<int>>, Forming> forming_;
 };
 
 }  // namespace nqd::collectives::local

@@ -1,0 +1,44 @@
+// The buffers of planner::activation_buffers(), allocated once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/ledger.h"
+#include "collectives/shared/shared_buffer.h"
+#include "planner/layout/activation_buffers.h"
+
+namespace nqd::engine {
+
+// Two blocks, private and shared, in which every buffer begins on a cache line. The ledger is told
+// the bytes of each buffer under its tag, without the gaps between them, and must outlive the
+// arena; null counts nothing.
+class ActivationArena {
+ public:
+  ActivationArena(const std::vector<planner::ActivationBuffer>& buffers, MemoryLedger* ledger);
+  ~ActivationArena();
+  ActivationArena(const ActivationArena&) = delete;
+  ActivationArena& operator=(const ActivationArena&) = delete;
+
+  bool has(std::string_view name) const { return places_.find(name) != places_.end(); }
+  // Throws std::out_of_range for a name that is not in the list.
+  std::byte* at(std::string_view name) const;
+  std::int64_t bytes(std::string_view name) const;
+
+ private:
+  struct Place {
+    std::byte* data = nullptr;
+    std::int64_t bytes = 0;
+    MemoryTag tag = MemoryTag::kActivations;
+  };
+  std::map<std::string, Place, std::less<>> places_;
+  Buffer own_;
+  collectives::SharedBuffer shared_;
+  MemoryLedger* ledger_;
+};
+
+}  // namespace nqd::engine

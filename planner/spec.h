@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "collectives/numerics.h"
 #include "planner/hardware.h"
 
 namespace nqd::planner {
@@ -264,6 +265,13 @@ struct TrainSpec {
   OptimizerSpec optimizer;
 };
 
+// What nqd's own engine promises about the bits of a run.
+struct NumericsSpec {
+  collectives::Numerics mode = collectives::Numerics::kCanonical;
+  // Canonical: into how many slices every sum that tp divides is cut, whatever tp is.
+  std::int64_t tp_slices = 8;
+};
+
 struct DataSpec {
   std::string path;  // folder written by `nqd data prepare`; empty for planning only
 };
@@ -276,6 +284,7 @@ struct Config {
   TrainSpec train;
   StackSpec stack;  // planner/hardware.h
   DataSpec data;
+  NumericsSpec numerics;
   // m of `global_batch_size = micro_batch_size · m · dp`.
   std::int64_t micro_batches() const {
     return train.global_batch_size / (train.micro_batch_size * parallel.dp);

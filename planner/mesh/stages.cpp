@@ -128,6 +128,15 @@ StageShare stage_share(const ScheduleSpec& spec, std::span<const std::int64_t> s
   return share;
 }
 
+std::vector<ChunkLayers> chunk_layers(const Config& config) {
+  std::vector<ChunkLayers> chunks;
+  for_each_chunk(spec_of(config), config.parallel.pipeline_split, config.model.layers,
+                 [&](std::int64_t stage, std::int64_t first, std::int64_t count) {
+                   chunks.push_back({stage, first, count});
+                 });
+  return chunks;
+}
+
 std::int64_t layers_of_stage(const Config& config, std::int64_t stage) {
   return stage_share(spec_of(config), config.parallel.pipeline_split, config.model.layers, 0, stage)
       .layers();

@@ -27,6 +27,15 @@ struct StageShare {
 StageShare stage_share(const ScheduleSpec& spec, std::span<const std::int64_t> split,
                        std::int64_t dense, std::int64_t moe, std::int64_t stage);
 
+// The layers of one chunk (virtual stage) and the stage that holds it.
+struct ChunkLayers {
+  std::int64_t stage = 0;
+  std::int64_t first = 0;  // layer
+  std::int64_t count = 0;
+};
+// Of every chunk in order, as `config` asks: a split, or an even one (planner/mesh/layer_split.h).
+std::vector<ChunkLayers> chunk_layers(const Config& config);
+
 struct StageLayout {
   std::int64_t stage = 0;
   std::int64_t layers = 0;  // of all virtual stages of this rank

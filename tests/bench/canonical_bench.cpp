@@ -1,4 +1,5 @@
-// What canonical sums cost beside fast ones: run it under mpirun, or give a number of threads.
+// What canonical sums cost beside fast ones: run it under mpirun, or give a number of threads
+// (with --json under mpirun for tests/bench/peers/run.py).
 // Each rank has m contributions. Fast: it adds them in turn and calls all_reduce with the ring or
 // direct. Canonical: an Accumulator and canonical_all_reduce. Times are medians of the slowest
 // rank; "collective" leaves out the rank's own additions.
@@ -7,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "collectives/bench/bench.h"
@@ -82,36 +84,57 @@ Times canonical(Communicator& world, const Buffer& contribution, std::size_t m,
   });
 }
 
-void print(std::size_t bytes, std::size_t m, const char* what, const Times& times,
-           const Times& beside) {
-  std::printf("%10zu %2zu  %-20s %9.1f %9.1f   %5.2f  %5.2f\n", bytes, m, what, times.all_s * 1e6,
-              times.collective_s * 1e6, times.all_s / beside.all_s,
-              times.collective_s / beside.collective_s);
+struct Row {
+  std::size_t bytes = 0;
+  std::size_t contributions = 0;
+  const char* what = "";
+  Times times;
+};
+
+void print_text(const Communicator& world, const std::vector<Row>& rows) {
+  std::printf("%d ranks, %s, float32 sum, private buffers\n", world.size(),
+              std::string(world.backend()).c_str());
+  std::puts("     bytes  m  what                    all us   coll us   of ring, same m");
+  Times ring;
+  for (const Row& row : rows) {
+    if (row.what == std::string_view("fast ring")) ring = row.times;
+    std::printf("%10zu %2zu  %-20s %9.1f %9.1f   %5.2f  %5.2f\n", row.bytes, row.contributions,
+                row.what, row.times.all_s * 1e6, row.times.collective_s * 1e6,
+                row.times.all_s / ring.all_s, row.times.collective_s / ring.collective_s);
+  }
 }
 
-void run(Communicator& world) {
-  const bool speaks = world.rank() == 0;
-  const bool reaches = world.chosen(Collective::kAllReduce, Algorithm::kAuto) == Algorithm::kDirect;
-  if (speaks) {
-    std::printf("%d ranks, %s, float32 sum, private buffers\n", world.size(),
-                std::string(world.backend()).c_str());
-    std::puts("     bytes  m  what                    all us   coll us   of ring, same m");
+void print_json(const Communicator& world, const std::vector<Row>& rows) {
+  std::printf("{\"ranks\": %d, \"rows\": [", world.size());
+  const char* separator = "\n";
+  for (const Row& row : rows) {
+    std::printf(
+        "%s  {\"bytes\": %zu, \"contributions\": %zu, \"what\": \"%s\", \"all_s\": %.9f, "
+        "\"collective_s\": %.9f}",
+        separator, row.bytes, row.contributions, row.what, row.times.all_s, row.times.collective_s);
+    separator = ",\n";
   }
+  std::puts("\n]}");
+}
+
+std::vector<Row> measure_all(Communicator& world) {
+  const bool reaches = world.chosen(Collective::kAllReduce, Algorithm::kAuto) == Algorithm::kDirect;
+  std::vector<Row> rows;
   for (const std::size_t bytes :
        {std::size_t{4} << 10, std::size_t{64} << 10, std::size_t{1} << 20, std::size_t{16} << 20}) {
     Buffer contribution(nullptr, MemoryTag::kWorkspace, bytes);
     std::fill_n(contribution.as<float>(), bytes / sizeof(float), 1.0f + world.rank());
     for (const std::size_t m : {1, 3, 4}) {
-      const Times ring = fast(world, contribution, m, Algorithm::kRing);
       const auto row = [&](const char* what, const Times& times) {
-        if (speaks) print(bytes, m, what, times, ring);
+        rows.push_back({bytes, m, what, times});
       };
-      row("fast ring", ring);
+      row("fast ring", fast(world, contribution, m, Algorithm::kRing));
       if (reaches) row("fast direct", fast(world, contribution, m, Algorithm::kDirect));
       if (reaches) row("canonical direct", canonical(world, contribution, m, Algorithm::kDirect));
       row("canonical pairwise", canonical(world, contribution, m, Algorithm::kPairwise));
     }
   }
+  return rows;
 }
 
 }  // namespace
@@ -120,9 +143,13 @@ void run(Communicator& world) {
 int main(int argc, char** argv) {
   using namespace nqd::collectives;
   WorldOptions options;
-  if (argc == 2) options.ranks = std::atoi(argv[1]);
+  const bool json = argc == 2 && argv[1] == std::string_view("--json");
+  if (argc == 2 && !json) options.ranks = std::atoi(argv[1]);
   try {
-    run_world(options, run);
+    run_world(options, [json](Communicator& world) {
+      const std::vector<Row> rows = measure_all(world);
+      if (world.rank() == 0) (json ? print_json : print_text)(world, rows);
+    });
   } catch (const nqd::Error& error) {
     std::fprintf(stderr, "%s: %s\n", error.code().c_str(), error.what());
     abort_process(static_cast<int>(error.exit_code()));

@@ -94,6 +94,27 @@ def target_row(record, target):
     return head + f"{median:.2f}, least {lowest:.2f} at {size_text(where)} | {'yes' if attained else 'no'} |"
 
 
+def canonical_lines(repetitions):
+    """Canonical ÷ fast, both direct: medians over repetitions of the ratio within one."""
+    def times(rows, what):
+        return {(row["bytes"], row["contributions"]): row["all_s"] for row in rows if row["what"] == what}
+
+    ratios = {}
+    for rows in repetitions:
+        fast = times(rows, "fast direct")
+        for key, seconds in times(rows, "canonical direct").items():
+            ratios.setdefault(key, []).append(seconds / fast[key])
+    counts = sorted({key[1] for key in ratios})
+    lines = ["Time of a canonical all_reduce ÷ that of a fast one, both direct, with a rank's own additions "
+             "of its m contributions (`nqd_canonical_bench`: private buffers, 2 ranks):", "",
+             "| size | " + " | ".join(f"m = {count}" for count in counts) + " |",
+             "|---|" + "---|" * len(counts)]
+    for size in sorted({key[0] for key in ratios}):
+        cells = [f"{statistics.median(ratios[size, count]):.2f}" for count in counts]
+        lines.append(f"| {size_text(size)} | " + " | ".join(cells) + " |")
+    return lines + [""]
+
+
 def overlap_lines(overlap):
     return ["An asynchronous all_reduce of two ranks beside matrix products "
             f"(`nqd_overlap_bench`: {overlap['what']}):", "",
@@ -118,6 +139,8 @@ def render(document):
     lines += ["How many times faster nqd is (median over sizes, and the least):", "",
               "| what | than | sizes | target | ratio | attained |", "|---|---|---|---|---|---|"]
     lines += [target_row(record, target) for target in TARGETS] + [""]
+    if document.get("canonical"):
+        lines += canonical_lines(document["canonical"])
     if document.get("overlap"):
         lines += overlap_lines(document["overlap"])
     for ranks, collective in sorted({key[:2] for key in record.times}):

@@ -82,6 +82,9 @@ constexpr std::array kTable = {
              "local runs ranks as threads of one process, so not under a launcher; mpi and shm run "
              "the processes that a launcher started, shm only those of one host that share memory. "
              "auto takes what fits."},
+    CodeInfo{"NQD3040", "the matrix kernel asked for cannot run here",
+             "NQD_GEMM_KERNEL forces one of the kernels of canonical numerics: portable (any CPU), "
+             "avx2 or avx512. All give the same bits. Unset it to let the CPU choose."},
     // 4000: run-time faults
     CodeInfo{"NQD4001", "a rank was lost or failed",
              "A rank of the job died, or reported an error, while others needed it. The message "
@@ -118,6 +121,10 @@ constexpr std::array kTable = {
     CodeInfo{"NQD4040", "the matrix library refused a product",
              "oneDNN returned an error instead of a result, most often because memory for its "
              "packed operands could not be had."},
+    CodeInfo{"NQD4041", "a product's slices do not fit it",
+             "Canonical numerics adds the slices of a product in one binary tree, so the slices of "
+             "a rank must be a node of that tree and cover its part of k: numerics.tp_slices a "
+             "multiple of tp, both best powers of two."},
 };
 
 }  // namespace

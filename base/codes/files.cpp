@@ -45,6 +45,11 @@ constexpr std::array kTable = {
     CodeInfo{"NQD2041", "batch does not fit the model",
              "The model's buffers are laid out for micro_batch_size sequences of model.sequence "
              "tokens; every batch must have exactly that many tokens and targets."},
+    CodeInfo{"NQD2050", "the store of weights and gradients was misused",
+             "The part of the program that runs a training step asked for weights or gave "
+             "gradients in an order that cannot be right: more micro-batches than a step has, a "
+             "unit released that was not acquired, groups of another size than the mesh. It is a "
+             "fault of nqd; please report it with the config."},
     CodeInfo{"NQD2060", "a table of published rows is not JSON",
              "validate-model reads tables as JSON; the place is where the text stops being that."},
     CodeInfo{"NQD2061", "JSON that is no table of published rows",

@@ -22,11 +22,8 @@ Value machine_nan() {
 // first-level cache, and of the vectors that one contribution completes only the last is written.
 constexpr std::size_t kBlock = 1024;
 
-// Adds `from` to the first of `sums`, that to the second and so on, sums on the left. The last one
-// receives the result, the others are left as they were.
 template <typename T>
-void add_through(std::span<typename AccumulateIn<T>::Type* const> sums, const T* from,
-                 std::size_t count) {
+void add_values(std::span<std::byte* const> sums, const T* from, std::size_t count) {
   using Value = typename AccumulateIn<T>::Type;
   const Value nan = machine_nan<Value>();
   alignas(64) Value block[kBlock];
@@ -36,8 +33,9 @@ void add_through(std::span<typename AccumulateIn<T>::Type* const> sums, const T*
       const Value value = AccumulateIn<T>::widen(from[begin + i]);
       block[i] = value == value ? value : nan;
     }
-    for (Value* const sum : sums) {
-      Value* const out = sum == sums.back() ? sum + begin : block;
+    for (std::byte* const bytes : sums) {
+      Value* const sum = reinterpret_cast<Value*>(bytes);
+      Value* const out = bytes == sums.back() ? sum + begin : block;
       for (std::size_t i = 0; i < length; ++i) out[i] = sum[begin + i] + block[i];
     }
   }
@@ -64,6 +62,16 @@ std::string words(const IndexRange& range) {
 
 }  // namespace
 
+void add_through(std::span<std::byte* const> sums, std::span<const std::byte> contribution,
+                 DType type) {
+  visit_type(type, [&]<typename T>(T) {
+    if constexpr (std::is_floating_point_v<typename AccumulateIn<T>::Type>) {
+      add_values(sums, reinterpret_cast<const T*>(contribution.data()),
+                 contribution.size() / sizeof(T));
+    }
+  });
+}
+
 Accumulator::Accumulator(const IndexRange& range, std::size_t total, std::size_t count, DType type,
                          MemoryLedger* ledger)
     : range_(range),
@@ -83,6 +91,21 @@ Accumulator::Accumulator(const IndexRange& range, std::size_t total, std::size_t
   }
 }
 
+Accumulator::Accumulator(const IndexRange& range, std::size_t total, std::size_t count, DType type,
+                         std::span<const std::span<std::byte>> sums)
+    : Accumulator(range, total, count, type) {
+  nodes_ = maximal_nodes(range, total);
+  next_ = range.end;
+  vectors_.assign(sums.begin(), sums.end());
+  const bool fits = std::all_of(sums.begin(), sums.end(), [&](const std::span<std::byte>& sum) {
+    return sum.size() == count * size_bytes(type);
+  });
+  if (fits && sums.size() == nodes_.size()) return;
+  throw_misfit(std::to_string(sums.size()) + " sums for " + std::to_string(nodes_.size()) +
+                   " nodes of " + std::to_string(count) + " elements, or of other lengths",
+               "give one vector of all elements a node");
+}
+
 void Accumulator::check(std::span<const std::byte> contribution, DType type) const {
   if (is_complete()) {
     throw_misfit("contributions " + words(range_) + " were all added, and one more is",
@@ -98,6 +121,21 @@ void Accumulator::check(std::span<const std::byte> contribution, DType type) con
   }
 }
 
+void Accumulator::put(std::size_t index, std::span<const std::byte> contribution, DType type) {
+  if (index == vectors_.size()) {
+    Buffer& made =
+        owned_.emplace_back(ledger_, MemoryTag::kCommunication, count_ * size_bytes(type_));
+    vectors_.emplace_back(made.data(), made.size());
+  }
+  visit_type(type, [&]<typename T>(T) {
+    using Value = typename AccumulateIn<T>::Type;
+    if constexpr (std::is_floating_point_v<Value>) {
+      store(reinterpret_cast<Value*>(vectors_[index].data()),
+            reinterpret_cast<const T*>(contribution.data()), count_);
+    }
+  });
+}
+
 void Accumulator::add(std::span<const std::byte> contribution, DType type) {
   check(contribution, type);
   IndexRange node{next_, next_ + 1};
@@ -105,23 +143,13 @@ void Accumulator::add(std::span<const std::byte> contribution, DType type) {
   while (kept > 0 && are_siblings(nodes_[kept - 1], node, total_)) {
     node.begin = nodes_[--kept].begin;
   }
-  visit_type(type, [&]<typename T>(T) {
-    using Value = typename AccumulateIn<T>::Type;
-    const T* const from = reinterpret_cast<const T*>(contribution.data());
-    if constexpr (std::is_floating_point_v<Value>) {
-      if (kept == nodes_.size()) {
-        if (kept == vectors_.size()) {
-          vectors_.emplace_back(ledger_, MemoryTag::kCommunication, count_ * sizeof(Value));
-        }
-        return store(vectors_[kept].template as<Value>(), from, count_);
-      }
-      std::vector<Value*> sums;
-      for (std::size_t i = nodes_.size(); i > kept; --i) {
-        sums.push_back(vectors_[i - 1].template as<Value>());
-      }
-      add_through<T>(sums, from, count_);
-    }
-  });
+  std::vector<std::byte*> sums;
+  for (std::size_t i = nodes_.size(); i > kept; --i) sums.push_back(vectors_[i - 1].data());
+  if (sums.empty()) {
+    put(kept, contribution, type);
+  } else {
+    add_through(sums, contribution, type);
+  }
   nodes_.resize(kept);
   nodes_.push_back(node);
   ++next_;
@@ -132,12 +160,8 @@ void Accumulator::restart() {
   next_ = range_.begin;
 }
 
-std::span<const std::byte> Accumulator::vector(std::size_t node) const {
-  return {vectors_[node].data(), vectors_[node].size()};
-}
+std::span<const std::byte> Accumulator::vector(std::size_t node) const { return vectors_[node]; }
 
-std::span<std::byte> Accumulator::vector(std::size_t node) {
-  return {vectors_[node].data(), vectors_[node].size()};
-}
+std::span<std::byte> Accumulator::vector(std::size_t node) { return vectors_[node]; }
 
 }  // namespace nqd::collectives

@@ -21,6 +21,12 @@
 
 namespace nqd::collectives {
 
+// Adds `contribution`, in `type`, to the first of `sums`, that to the second and so on, the sums on
+// the left: the last receives the result, the others are left as they were. At least one sum, of
+// float32 or float64 as Accumulator widens.
+void add_through(std::span<std::byte* const> sums, std::span<const std::byte> contribution,
+                 DType type);
+
 class Accumulator {
  public:
   // Of contributions with the indices of `range` among `total`, each of `count` elements. `type`,
@@ -28,6 +34,11 @@ class Accumulator {
   // empty. Throws Error (kUsage, NQD2103) for another type, or a range outside [0, total).
   Accumulator(const IndexRange& range, std::size_t total, std::size_t count, DType type,
               MemoryLedger* ledger = nullptr);
+  // Of contributions that were all added elsewhere: `sums` are maximal_nodes(range, total), in that
+  // order, of `count` elements each, and stay the caller's memory. Throws as above, also for
+  // another number or length of sums.
+  Accumulator(const IndexRange& range, std::size_t total, std::size_t count, DType type,
+              std::span<const std::span<std::byte>> sums);
 
   // The next contribution, in the order of indices: `count` elements of `type`, which is this
   // accumulator's type or, for float32, bfloat16 or float16. Throws Error (kUsage, NQD2103) for
@@ -49,6 +60,8 @@ class Accumulator {
 
  private:
   void check(std::span<const std::byte> contribution, DType type) const;
+  // Stores in vector `index`, which need not exist yet.
+  void put(std::size_t index, std::span<const std::byte> contribution, DType type);
 
   IndexRange range_;
   std::size_t total_;
@@ -57,8 +70,9 @@ class Accumulator {
   MemoryLedger* ledger_;
   std::size_t next_;
   std::vector<IndexRange> nodes_;
+  std::vector<Buffer> owned_;
   // The first nodes_.size() are theirs, the others spare.
-  std::vector<Buffer> vectors_;
+  std::vector<std::span<std::byte>> vectors_;
 };
 
 }  // namespace nqd::collectives

@@ -1,0 +1,258 @@
+#include "engine/parallel/store/gradient_store.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "collectives/numerics.h"
+#include "planner/layout/state_buffers.h"
+
+namespace nqd::engine {
+namespace {
+
+using collectives::Collective;
+using collectives::ReduceOp;
+using planner::UnitRole;
+
+std::span<float> floats(float* data, std::int64_t count) {
+  return {data, static_cast<std::size_t>(count)};
+}
+
+std::vector<float*> vectors_of(const StoreMemory& memory) {
+  std::vector<float*> vectors;
+  for (std::size_t i = 0; i < memory.count("gradients"); ++i) {
+    vectors.push_back(memory.as<float>("gradients", i));
+  }
+  // A rank without elements still counts its additions.
+  if (vectors.empty()) vectors.push_back(nullptr);
+  return vectors;
+}
+
+std::string leaf_name(UnitRole role) { return "leaf." + std::string(planner::name(role)); }
+
+constexpr UnitRole kRoles[] = {UnitRole::kTokenEmbedding, UnitRole::kPositionEmbedding,
+                               UnitRole::kLayer, UnitRole::kHead, UnitRole::kTied};
+
+}  // namespace
+
+GradientStore::GradientStore(const StoreLayout& layout, const StoreMemory& memory,
+                             MemoryLedger* ledger)
+    : layout_(layout),
+      sums_(planner::addition_order(layout.shape, layout.replica), layout.shape.canonical(),
+            vectors_of(memory)),
+      replicas_(layout, sums_, ledger),
+      states_(layout.size()) {
+  make_slots(memory);
+  if (layout.shape.engine == planner::Engine::kDdp && layout.summed_over != nullptr) {
+    buckets_ = planner::unit_buckets(layout.shape, layout.units);
+  }
+  bucket_started_.resize(buckets_.size());
+}
+
+void GradientStore::make_slots(const StoreMemory& memory) {
+  for (const UnitRole role : kRoles) {
+    const std::string name = leaf_name(role);
+    if (!sharded()) {
+      leaves_[role] = memory.as<float>(name);
+      continue;
+    }
+    // A unit without elements has no buffer, and its turn costs nothing.
+    for (std::size_t i = 0; i < std::max<std::size_t>(memory.count(name), 1); ++i) {
+      Slot slot;
+      slot.role = role;
+      slot.leaf = memory.as<float>(name, i);
+      slot.received = memory.as<float>("received." + std::string(planner::name(role)), i);
+      turn_[role].push_back(slots_.size());
+      slots_.push_back(std::move(slot));
+    }
+  }
+}
+
+void GradientStore::begin_step() {
+  for (UnitState& state : states_) state = {};
+  bucket_started_.assign(buckets_.size(), false);
+}
+
+float* GradientStore::begin(int unit) {
+  UnitState& state = states_[static_cast<std::size_t>(unit)];
+  if (state.open) return state.data;
+  const std::int64_t micro_batches = layout_.shape.micro_batches;
+  if (state.done == micro_batches) {
+    throw_misuse("unit " + layout_.units[static_cast<std::size_t>(unit)].name +
+                 " has had the gradients of all " + std::to_string(micro_batches) +
+                 " micro-batches of the step");
+  }
+  state.open = true;
+  state.data = sharded() ? begin_sharded(unit) : begin_local(unit, state.done);
+  return state.data;
+}
+
+float* GradientStore::begin_local(int unit, std::int64_t micro_batch) {
+  const UnitPlace& at = place(unit);
+  const auto index = static_cast<std::size_t>(micro_batch);
+  const bool canonical = layout_.shape.canonical();
+  if (!canonical && index > 0) return sums_.target(index, at.gradient);
+  float* const data = sums_.is_first(index)
+                          ? sums_.target(index, at.gradient)
+                          : leaves_[layout_.units[static_cast<std::size_t>(unit)].role];
+  // The padding too: it is summed with the rest.
+  std::fill_n(data, at.padded, 0.0F);
+  return data;
+}
+
+float* GradientStore::begin_sharded(int unit) {
+  // The additions of one unit follow one another in the order of its micro-batches.
+  for (Slot& slot : slots_) {
+    if (slot.unit == unit) settle(slot);
+  }
+  std::deque<std::size_t>& turn = turn_[layout_.units[static_cast<std::size_t>(unit)].role];
+  const auto free = std::find_if(turn.begin(), turn.end(), [&](std::size_t index) {
+    return slots_[index].unit < 0 || slots_[index].started;
+  });
+  if (free == turn.end()) {
+    throw_misuse("gradients of " + std::to_string(turn.size() + 1) +
+                 " units of one role are open at a time");
+  }
+  const std::size_t index = *free;
+  turn.erase(free);
+  turn.push_back(index);
+  Slot& slot = slots_[index];
+  settle(slot);
+  UnitState& state = states_[static_cast<std::size_t>(unit)];
+  slot.unit = unit;
+  slot.micro_batch = state.done;
+  state.slot = index;
+  std::fill_n(slot.leaf, place(unit).padded, 0.0F);
+  return slot.leaf;
+}
+
+void GradientStore::end(int unit) {
+  UnitState& state = states_[static_cast<std::size_t>(unit)];
+  if (!state.open) {
+    throw_misuse("the gradient of unit " + layout_.units[static_cast<std::size_t>(unit)].name +
+                 " ends without having begun");
+  }
+  if (sharded()) {
+    start(slots_[state.slot]);
+  } else {
+    end_local(unit);
+  }
+  state.open = false;
+  ++state.done;
+  if (!sharded() && state.done == layout_.shape.micro_batches) complete(unit);
+}
+
+void GradientStore::end_local(int unit) {
+  const UnitState& state = states_[static_cast<std::size_t>(unit)];
+  const auto index = static_cast<std::size_t>(state.done);
+  const std::int64_t offset = place(unit).gradient;
+  if (state.data == sums_.target(index, offset)) return;
+  sums_.add(index, offset, floats(state.data, place(unit).padded));
+}
+
+void GradientStore::start(Slot& slot) {
+  slot.started = true;
+  const UnitPlace& at = place(slot.unit);
+  if (at.padded == 0) return;
+  const std::size_t per = sums_.order().per_micro_batch;
+  const std::size_t index = static_cast<std::size_t>(slot.micro_batch) * per;
+  slot.in_place = per == 1 && sums_.is_first(index);
+  const Collective collective = per == 1 ? Collective::kReduceScatter : Collective::kAllToAll;
+  float* const out = slot.in_place ? sums_.target(index, at.gradient) : slot.received;
+  const auto leaf = std::as_bytes(floats(slot.leaf, at.padded));
+  const auto sum = std::as_writable_bytes(floats(out, per == 1 ? at.part : at.padded));
+  slot.work = layout_.groups.dp->start(
+      {collective, leaf, sum, DType::kFloat32, ReduceOp::kSum},
+      store_algorithm(*layout_.groups.dp, collective, leaf.size(), layout_.shape.canonical()));
+}
+
+void GradientStore::settle(Slot& slot) {
+  if (slot.unit < 0 || !slot.started) return;
+  const UnitPlace& at = place(slot.unit);
+  if (at.padded > 0) waited_s_ += timed_wait(slot.work);
+  const std::size_t per = sums_.order().per_micro_batch;
+  for (std::size_t i = 0; i < per && !slot.in_place && at.part > 0; ++i) {
+    const float* const from = slot.received + static_cast<std::int64_t>(i) * at.part;
+    sums_.add(static_cast<std::size_t>(slot.micro_batch) * per + i, at.gradient,
+              {from, static_cast<std::size_t>(at.part)});
+  }
+  const int unit = std::exchange(slot.unit, -1);
+  slot.started = false;
+  if (slot.micro_batch + 1 == layout_.shape.micro_batches) complete(unit);
+}
+
+void GradientStore::complete(int unit) {
+  const UnitPlace& at = place(unit);
+  if (sharded()) {
+    replicas_.start(at.gradient, at.part);
+  } else if (buckets_.empty()) {
+    replicas_.start(at.gradient, at.padded);
+  } else {
+    start_whole_buckets();
+  }
+}
+
+void GradientStore::start_whole_buckets() {
+  const auto is_open = [&](const planner::Bucket& bucket) {
+    for (std::size_t unit = 0; unit < states_.size(); ++unit) {
+      const UnitPlace& at = layout_.places[unit];
+      const bool inside =
+          at.gradient < bucket.begin + bucket.count && bucket.begin < at.gradient + at.padded;
+      if (inside && states_[unit].done < layout_.shape.micro_batches) return true;
+    }
+    return false;
+  };
+  for (std::size_t i = 0; i < buckets_.size(); ++i) {
+    if (bucket_started_[i] || is_open(buckets_[i])) continue;
+    bucket_started_[i] = true;
+    replicas_.start(buckets_[i].begin, buckets_[i].count);
+  }
+}
+
+void GradientStore::check_step() const {
+  for (std::size_t unit = 0; unit < states_.size(); ++unit) {
+    if (states_[unit].done == layout_.shape.micro_batches) continue;
+    throw_misuse("the step ends after " + std::to_string(states_[unit].done) + " of " +
+                 std::to_string(layout_.shape.micro_batches) + " gradients of unit " +
+                 layout_.units[unit].name);
+  }
+}
+
+double GradientStore::finish_step() {
+  for (const auto& [role, turn] : turn_) {
+    for (const std::size_t index : turn) settle(slots_[index]);
+  }
+  check_step();
+  waited_s_ += replicas_.finish();
+  join_ends();
+  return std::exchange(waited_s_, 0.0);
+}
+
+// What the token table gets as embedding and as head.
+void GradientStore::join_ends() {
+  const int table = layout_.find(UnitRole::kTokenEmbedding);
+  const int tied = layout_.find(UnitRole::kTied);
+  if (tied >= 0 && !place(tied).holds_weights()) {
+    const float* const head = own(tied);
+    float* const both = own(table);
+    const std::int64_t count = place(table).part;
+    for (std::int64_t i = 0; i < count; ++i) both[i] += head[i];
+  }
+  if (layout_.groups.embedding == nullptr || layout_.groups.embedding->size() == 1) return;
+  const int end = tied >= 0 ? tied : table;
+  if (end < 0) throw_misuse("a stage without an end of the model has an embedding group");
+  const auto sum = std::as_writable_bytes(floats(own(end), place(end).part));
+  if (sum.empty()) return;
+  collectives::Work work = layout_.groups.embedding->start(
+      {Collective::kAllReduce, sum, sum, DType::kFloat32, ReduceOp::kSum},
+      store_algorithm(*layout_.groups.embedding, Collective::kAllReduce, sum.size(),
+                      layout_.shape.canonical()));
+  waited_s_ += timed_wait(work);
+}
+
+float* GradientStore::own(int unit) const {
+  const std::int64_t inside = sharded() ? 0 : layout_.own_begin(unit);
+  return sums_.sum(place(unit).gradient + inside);
+}
+
+}  // namespace nqd::engine

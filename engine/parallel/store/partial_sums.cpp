@@ -1,0 +1,63 @@
+#include "engine/parallel/store/partial_sums.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "collectives/canonical/accumulator.h"
+#include "collectives/canonical/tree.h"
+
+namespace nqd::engine {
+
+using collectives::IndexRange;
+
+PartialSums::PartialSums(const planner::AdditionOrder& order, bool canonical,
+                         std::vector<float*> vectors)
+    : order_(order), vectors_(std::move(vectors)) {
+  std::vector<IndexRange> held;
+  for (std::size_t index = order.range.begin; index < order.range.end; ++index) {
+    Step step;
+    if (!canonical) {
+      if (!steps_.empty()) step.through.push_back(0);
+      steps_.push_back(step);
+      continue;
+    }
+    IndexRange node{index, index + 1};
+    while (!held.empty() && collectives::are_siblings(held.back(), node, order.total)) {
+      node.begin = held.back().begin;
+      held.pop_back();
+      step.through.push_back(held.size());
+    }
+    step.kept = held.size();
+    held.push_back(node);
+    steps_.push_back(std::move(step));
+  }
+  nodes_ = std::max<std::size_t>(held.size(), 1);
+}
+
+float* PartialSums::target(std::size_t index, std::int64_t offset) const {
+  return vectors_[steps_[index].kept] + offset;
+}
+
+void PartialSums::add(std::size_t index, std::int64_t offset, std::span<const float> leaf) const {
+  const Step& step = steps_[index];
+  if (step.through.empty()) {
+    std::copy(leaf.begin(), leaf.end(), target(index, offset));
+    return;
+  }
+  std::vector<std::byte*> sums;
+  for (const std::size_t vector : step.through) {
+    sums.push_back(reinterpret_cast<std::byte*>(vectors_[vector] + offset));
+  }
+  collectives::add_through(sums, std::as_bytes(leaf), DType::kFloat32);
+}
+
+std::vector<std::span<std::byte>> PartialSums::left(std::int64_t offset, std::int64_t count) const {
+  std::vector<std::span<std::byte>> found;
+  for (std::size_t node = 0; node < nodes_; ++node) {
+    found.push_back(std::as_writable_bytes(
+        std::span(vectors_[node] + offset, static_cast<std::size_t>(count))));
+  }
+  return found;
+}
+
+}  // namespace nqd::engine

@@ -1,0 +1,94 @@
+#include "engine/parallel/store/reductions.h"
+
+#include <chrono>
+#include <utility>
+
+#include "collectives/canonical/canonical.h"
+#include "planner/layout/state_buffers.h"
+#include "planner/layout/state_traffic.h"
+
+namespace nqd::engine {
+
+using collectives::Algorithm;
+using collectives::Collective;
+using collectives::ReduceOp;
+
+Algorithm store_algorithm(const collectives::Communicator& group, Collective collective,
+                          std::uint64_t bytes, bool canonical) {
+  return planner::state_algorithm(collective, group.size(), bytes, canonical,
+                                  group.shares_memory());
+}
+
+double timed_wait(collectives::Work& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work.wait();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+ReplicaSums::ReplicaSums(const StoreLayout& layout, const PartialSums& sums, MemoryLedger* ledger)
+    : layout_(layout),
+      sums_(sums),
+      collective_(layout.shape.engine == planner::Engine::kZero1 ? Collective::kReduceScatter
+                                                                 : Collective::kAllReduce),
+      even_(planner::sums_evenly(layout.shape)) {
+  if (even_) return;
+  std::vector<collectives::IndexRange> ranges;
+  for (std::int64_t replica = 0; replica < layout.shape.replicas(); ++replica) {
+    ranges.push_back(planner::addition_order(layout.shape, replica).range);
+  }
+  order_.emplace_back(std::move(ranges));
+  scratch_.set_ledger(ledger);
+  for (const planner::StateBuffer& buffer :
+       planner::state_buffers(layout.shape, layout.units, layout.rank)) {
+    if (buffer.name == planner::kPartialSums) {
+      scratch_.take(static_cast<std::size_t>(buffer.bytes));
+    }
+  }
+}
+
+std::span<std::byte> ReplicaSums::output(const Part& part) const {
+  const std::span<std::byte> all = sums_.left(part.offset, part.count).front();
+  if (collective_ == Collective::kAllReduce) return all;
+  const std::size_t own = all.size() / static_cast<std::size_t>(layout_.summed_over->size());
+  return all.subspan(static_cast<std::size_t>(layout_.summed_over->rank()) * own, own);
+}
+
+void ReplicaSums::start(std::int64_t offset, std::int64_t count) {
+  if (layout_.summed_over == nullptr || count == 0) return;
+  const Part part{offset, count};
+  if (!even_) {
+    deferred_.push_back(part);
+    return;
+  }
+  const std::span<std::byte> in = sums_.left(offset, count).front();
+  pending_.push_back(layout_.summed_over->start(
+      {collective_, in, output(part), DType::kFloat32, ReduceOp::kSum},
+      store_algorithm(*layout_.summed_over, collective_, in.size(), layout_.shape.canonical())));
+}
+
+void ReplicaSums::exchange(const Part& part) {
+  collectives::Accumulator mine(sums_.order().range, sums_.order().total,
+                                static_cast<std::size_t>(part.count), DType::kFloat32,
+                                sums_.left(part.offset, part.count));
+  const Algorithm algorithm =
+      layout_.summed_over->shares_memory() ? Algorithm::kDirect : Algorithm::kPairwise;
+  if (collective_ == Collective::kAllReduce) {
+    canonical_all_reduce(*layout_.summed_over, scratch_, order_.front(), mine, output(part),
+                         ReduceOp::kSum, algorithm);
+  } else {
+    canonical_reduce_scatter(*layout_.summed_over, scratch_, order_.front(), mine, output(part),
+                             ReduceOp::kSum, algorithm);
+  }
+}
+
+double ReplicaSums::finish() {
+  double waited_s = 0;
+  for (collectives::Work& work : pending_) waited_s += timed_wait(work);
+  pending_.clear();
+  const auto start = std::chrono::steady_clock::now();
+  for (const Part& part : deferred_) exchange(part);
+  deferred_.clear();
+  return waited_s + std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace nqd::engine

@@ -1,0 +1,26 @@
+#include "engine/parallel/store/store_memory.h"
+
+namespace nqd::engine {
+
+StoreMemory::StoreMemory(const std::vector<planner::StateBuffer>& list, MemoryLedger* ledger) {
+  for (const planner::StateBuffer& buffer : list) {
+    if (buffer.name == planner::kPartialSums) continue;
+    for (std::int64_t i = 0; i < buffer.count; ++i) {
+      const auto bytes = static_cast<std::size_t>(buffer.bytes);
+      std::byte* const data = buffer.shared ? shared_.emplace_back(ledger, buffer.tag, bytes).data()
+                                            : own_.emplace_back(ledger, buffer.tag, bytes).data();
+      by_name_[buffer.name].push_back(data);
+    }
+  }
+}
+
+std::size_t StoreMemory::count(const std::string& name) const {
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? 0 : found->second.size();
+}
+
+std::byte* StoreMemory::at(const std::string& name, std::size_t index) const {
+  return index < count(name) ? by_name_.at(name)[index] : nullptr;
+}
+
+}  // namespace nqd::engine

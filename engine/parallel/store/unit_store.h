@@ -1,0 +1,154 @@
+// Weights, gradients and optimizer state of one rank's units under ddp, zero1, zero2, zero3 and
+// hsdp: where they lie is planner/layout/state_shape.h, which buffers there are
+// planner/layout/state_buffers.h. All memory is allocated by the constructor.
+//
+// A step:
+//   begin_step
+//   every micro-batch: acquire, compute, release for each unit, forward and backward; where
+//   backward
+//     computes weight gradients, begin_gradient, add, end_gradient
+//   finish_step; gradients are summed; squared_gradients; for_each_shard updates weights; publish
+//
+// Communication, calls a step, m micro-batches; units without elements have none:
+//   ddp     all_reduce of every bucket (state_buffers.h: unit_buckets), once its units have had all
+//           their gradients
+//   zero1   reduce_scatter of every unit, likewise; all_gather of every unit's weights by publish
+//   zero2   m reduce_scatters a unit, all_gather of every unit's weights by publish
+//   zero3   an all_gather for every acquire of a unit that is not held; m reduce_scatters a unit
+//   hsdp    as zero3 in the shard group; all_reduce of every unit's shard over the replicas
+//   Canonical numerics: with S no power of two, all_to_all in place of reduce_scatter in zero2,
+//   zero3 and hsdp; where replicas do not sum evenly (sums_evenly), ddp, zero1 and hsdp exchange
+//   partial sums (collectives/canonical/canonical.h), in finish_step.
+//   A tied head on another stage than the embedding: finish_step all_reduces the own part of the
+//   table's gradient between the two ends.
+// All start as soon as they can and run beside the caller's work, on the workers of the groups'
+// communicators, which nothing else may use meanwhile.
+//
+// Canonical numerics: the gradient of a step has the bits of the tree over its leaves
+// (collectives/canonical/tree.h) in the order of leaf_index, plus, for a tied table, the tree over
+// the head's leaves, whatever the engine and the number of ranks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/ledger.h"
+#include "engine/numerics/exact_sum.h"
+#include "engine/parallel/store/gradient_store.h"
+#include "engine/parallel/store/store_layout.h"
+#include "engine/parallel/store/store_memory.h"
+#include "engine/parallel/store/weight_store.h"
+
+namespace nqd::engine {
+
+// Neighbouring elements of one tensor that this rank updates. Padding is in none.
+struct ShardRun {
+  const planner::LocalTensor* tensor = nullptr;
+  int unit = 0;
+  std::int64_t local = 0;      // the first element's index in the local tensor
+  std::span<float> weights{};  // float32: the master where weights are 16-bit
+  std::span<float> gradient{};
+  std::vector<std::span<float>> moments{};
+  std::span<float> ema{};  // empty without
+};
+
+// Calls f(full, local, count) for the pieces of [local, local + count) of a local tensor: indices
+// in the full tensor and in the local one.
+void for_each_piece(
+    const planner::LocalTensor& tensor, std::int64_t local, std::int64_t count,
+    const std::function<void(std::int64_t full, std::int64_t local, std::int64_t count)>& f);
+
+class UnitStore {
+ public:
+  // Sets elements begin … begin + out.size() − 1 of the full tensor. Must not depend on how a
+  // tensor is cut into calls.
+  using Fill = std::function<void(const planner::TensorSpec& tensor, std::int64_t begin,
+                                  std::span<float> out)>;
+
+  // `units` are those of all chunks of the rank's stage (planner::stage_units), `tp_rank` its place
+  // among the ranks that hold other parts of them. The groups' communicators and the ledger must
+  // outlive it. Throws Error (kUsage, NQD2050) for groups that are not those of the shape, and any
+  // call below for one out of order.
+  UnitStore(const planner::StateShape& shape, std::vector<planner::LocalUnit> units,
+            const StoreGroups& groups, std::int64_t tp_rank, MemoryLedger* ledger);
+
+  const std::vector<planner::LocalUnit>& units() const { return layout_.units; }
+  const planner::StateShape& shape() const { return layout_.shape; }
+  // Of dp.
+  std::int64_t rank() const { return layout_.rank; }
+
+  // Weights and EMA of every unit; the same bits on any mesh. Local.
+  void initialize(const Fill& fill);
+
+  // The unit's elements, as they lie in planner::LocalUnit, in the type of the shape; valid until
+  // the release that matches. A tied head without weights of its own gets the embedding's. Under
+  // zero3 and hsdp collective over the shard group, unless the unit is held or was prefetched.
+  const std::byte* acquire(int unit);
+  void release(int unit);
+  // Under zero3 and hsdp starts the all_gather of a unit that is not held, where a buffer of its
+  // role is free: then collective. Else nothing.
+  void prefetch(int unit);
+
+  void begin_step();
+  // Where the gradient of the unit's next micro-batch goes (its n elements, float32), to be added
+  // to. Micro-batches of a unit come in ascending order. Again before end_gradient: the same.
+  float* begin_gradient(int unit);
+  // The micro-batch's contribution is whole. May start a collective: all ranks of the groups call
+  // it in the same order.
+  void end_gradient(int unit);
+  // Collective. The step's gradients are summed. Throws where a unit has not had all of its
+  // micro-batches. Returns the seconds that this rank has waited since the last call: communication
+  // that nothing hid.
+  double finish_step();
+
+  // Σ g² over the elements that are this rank's to count: over all ranks of the world, each
+  // parameter once. A replicated tensor is counted by tp rank 0, a tied table as embedding, padding
+  // never. After finish_step.
+  ExactSum squared_gradients() const;
+  // The first gradient that is NaN or infinite among those that this rank updates: "layers.3.…
+  // element 17". After finish_step.
+  std::optional<std::string> first_non_finite() const;
+
+  // What this rank updates. Valid while the store lives, gradients after finish_step.
+  void for_each_shard(const std::function<void(const ShardRun&)>& f);
+  // Collective under zero1 and zero2. After the update: 16-bit weights follow their master, and
+  // ranks get each other's parts (acquire waits for what it needs).
+  void publish();
+
+  // Appends the float32 weights (the master where there is one) of the elements of a tensor that
+  // this rank updates, ascending, padding left out.
+  void append_weights(int unit, const planner::LocalTensor& tensor, std::vector<float>& out) const;
+
+ private:
+  struct Run {
+    int unit = 0;
+    std::size_t tensor = 0;
+    std::int64_t begin = 0;  // in the padded unit
+    std::int64_t count = 0;
+  };
+
+  const UnitPlace& place(int unit) const { return layout_.places[static_cast<std::size_t>(unit)]; }
+  const planner::LocalTensor& tensor_of(const Run& run) const;
+  void find_runs();
+  void fill_piece(int unit, const planner::TensorSpec& tensor, std::int64_t full,
+                  std::int64_t begin, std::int64_t count, const Fill& fill);
+  float* state(const char* name, std::size_t index, int unit, std::int64_t begin) const;
+  // Float32 weights from element `begin` of the padded unit on, which this rank updates.
+  float* float_weights(int unit, std::int64_t begin) const;
+  float* gradient(int unit, std::int64_t begin) const;
+  void narrow_own_weights();
+
+  StoreLayout layout_;
+  std::int64_t tp_rank_;
+  StoreMemory memory_;
+  WeightStore weights_;
+  GradientStore gradients_;
+  std::vector<Run> runs_;
+};
+
+}  // namespace nqd::engine

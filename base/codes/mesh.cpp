@@ -175,6 +175,11 @@ constexpr std::array kTable = {
              "hsdp shards the model inside groups and keeps a copy in each. A group of one rank "
              "shards nothing, as ddp; a single group of all ranks has no other copy, as zero3. The "
              "default group is the data-parallel ranks of one node."},
+    CodeInfo{"NQD1263", "canonical slices that the mesh cannot share",
+             "In canonical numerics every sum that tensor parallelism divides is cut into "
+             "numerics.tp_slices equal slices, which are added in one fixed binary tree, so that "
+             "its bits are the same for any tp. A tp rank computes a subtree: tp divides tp_slices "
+             "into a power of two each, and tp_slices divides the widths that are cut."},
     // 1300: memory and advice
     CodeInfo{
         "NQD1301", "the plan does not fit into the device's memory",

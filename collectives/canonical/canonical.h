@@ -24,8 +24,8 @@
 
 #include "collectives/canonical/accumulator.h"
 #include "collectives/canonical/layout.h"
+#include "collectives/canonical/traffic.h"
 #include "collectives/communicator.h"
-#include "collectives/cost.h"
 #include "collectives/scratch.h"
 #include "collectives/types.h"
 
@@ -50,16 +50,5 @@ void canonical_reduce_scatter(Communicator& world, Scratch& scratch,
                               const ContributionLayout& layout, Accumulator& mine,
                               std::span<std::byte> out, ReduceOp op,
                               Algorithm algorithm = Algorithm::kAuto);
-
-// What a call on this layout runs, `reaches_memory` being whether direct can run. Throws NQD2102.
-Algorithm canonical_choice(Collective collective, const ContributionLayout& layout,
-                           std::uint64_t bytes, DType type, bool reaches_memory,
-                           Algorithm algorithm);
-
-// What `rank` sends or moves in one call with that choice, over all of the collectives that it is
-// made of. `collective` is kAllReduce or kReduceScatter.
-RankTraffic canonical_traffic(Collective collective, const ContributionLayout& layout,
-                              Algorithm choice, std::size_t rank, std::size_t count,
-                              std::size_t element_bytes);
 
 }  // namespace nqd::collectives

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "collectives/communicator.h"
 
 namespace nqd::collectives {
 namespace {

@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "collectives/canonical/tree.h"
-#include "collectives/communicator.h"
 
 namespace nqd::collectives {
+
+class Communicator;
 
 class ContributionLayout {
  public:

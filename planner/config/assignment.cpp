@@ -112,6 +112,12 @@ void AssignmentReader::read_section(const YamlEntry& entry, const std::string& p
     read(entry.value, path);
     return;
   }
+  if (const Field* field = shorthand_of(path);
+      field != nullptr && entry.value.kind == YamlNode::Kind::kScalar) {
+    assignments_.push_back(
+        {field, entry.key_place, entry.value, &source_, source_.label(entry.key_place)});
+    return;
+  }
   Diagnostic diagnostic = source_.error("NQD1004", entry.value.place, path,
                                         path + " is a section: its value is a mapping of keys");
   diagnostic.expected = "a mapping";

@@ -118,6 +118,12 @@ const Section* find_section(std::string_view path) {
   return found == all.end() ? nullptr : &*found;
 }
 
+const Field* shorthand_of(std::string_view path) {
+  const Section* section = find_section(path);
+  if (section == nullptr || section->shorthand.empty()) return nullptr;
+  return find_field(std::string(path) + "." + std::string(section->shorthand));
+}
+
 std::string_view leaf_of(std::string_view path) { return path.substr(path.rfind('.') + 1); }
 
 std::string_view parent_of(std::string_view path) {

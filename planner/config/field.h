@@ -22,10 +22,11 @@ struct Draft {
   std::string calibration;  // path as given
 };
 
-using Slot = std::variant<std::int64_t*, double*, bool*, std::string*, std::optional<std::int64_t>*,
-                          std::vector<std::int64_t>*, std::vector<double>*,
-                          std::vector<CustomBlock>*, Engine*, Precision*, Recompute*, Schedule*,
-                          Attention*, Norm*, Positions*, MeshOrder*, OptimizerKind*, Runtime*>;
+using Slot =
+    std::variant<std::int64_t*, double*, bool*, std::string*, std::optional<std::int64_t>*,
+                 std::vector<std::int64_t>*, std::vector<double>*, std::vector<CustomBlock>*,
+                 Engine*, Precision*, Recompute*, Schedule*, Attention*, Norm*, Positions*,
+                 MeshOrder*, OptimizerKind*, Runtime*, collectives::Numerics*>;
 
 enum class Kind : std::uint8_t {
   kInteger,
@@ -69,6 +70,8 @@ struct Field {
 struct Section {
   std::string_view path;
   std::string_view doc;
+  // The key that a value in place of the section's mapping sets; empty = none.
+  std::string_view shorthand = {};
 };
 
 // True when `field` applies to models of `family`.
@@ -79,6 +82,8 @@ std::span<const Section> sections();
 // Null when there is none of that path.
 const Field* find_field(std::string_view path);
 const Section* find_section(std::string_view path);
+// The field that a value given to the section `path` itself sets; null when there is none.
+const Field* shorthand_of(std::string_view path);
 
 // "hidden" of "model.hidden"; "model" of it; the parent of "model" is "".
 std::string_view leaf_of(std::string_view path);

@@ -23,6 +23,9 @@ constexpr std::array kSections = {
     Section{"train.optimizer", "AdamW with decoupled weight decay, warm-up and cosine decay."},
     Section{"stack", "The software that drives the devices: constants of the time model."},
     Section{"data", "Where the tokens come from."},
+    Section{"numerics",
+            "What nqd's own engine promises about bits; `numerics: fast` is short for its mode.",
+            "mode"},
 };
 
 constexpr std::array kData = {
@@ -32,11 +35,27 @@ constexpr std::array kData = {
           .doc = "Folder written by `nqd data prepare`; empty for planning only."},
 };
 
+constexpr std::array<std::string_view, 2> kNumerics = {"canonical", "fast"};
+
+constexpr std::array kNumericsFields = {
+    Field{.path = "numerics.mode",
+          .kind = Kind::kChoice,
+          .slot = [](Draft& d) -> Slot { return &d.config.numerics.mode; },
+          .choices = kNumerics,
+          .doc = "canonical: the same bits on any mesh and engine; fast: library products, any "
+                 "order of sums.",
+          .also = "deterministic reproducible"},
+    Field{.path = "numerics.tp_slices",
+          .slot = [](Draft& d) -> Slot { return &d.config.numerics.tp_slices; },
+          .range = whole(1, 64),
+          .doc = "Canonical: slices of every sum that tp divides; tp must divide it."},
+};
+
 std::vector<Field> all_fields() {
   std::vector<Field> all;
   for (const std::span<const Field> part :
        {model_fields(), cluster_fields(), device_fields(), parallel_fields(), train_fields(),
-        stack_fields(), std::span<const Field>(kData)}) {
+        stack_fields(), std::span<const Field>(kData), std::span<const Field>(kNumericsFields)}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;

@@ -159,6 +159,17 @@ std::string field_schema(const Field& field, int indent) {
 // `path` "" is the whole file.
 std::string section_schema(std::string_view path, std::string_view doc, int indent);
 
+// A section that a plain value may stand for is either.
+std::string section_or_value_schema(const Section& section, int indent) {
+  const Field* field = shorthand_of(section.path);
+  if (field == nullptr) return section_schema(section.path, section.doc, indent);
+  Object either(indent);
+  either.add("description", json_string(section.doc));
+  either.add("anyOf", "[" + field_schema(*field, indent + 1) + ", " +
+                          section_schema(section.path, section.doc, indent + 1) + "]");
+  return either.text();
+}
+
 std::string properties_of(std::string_view path, int indent) {
   Object properties(indent);
   for (const Field& field : fields()) {
@@ -168,7 +179,7 @@ std::string properties_of(std::string_view path, int indent) {
   }
   for (const Section& section : sections()) {
     if (parent_of(section.path) == path) {
-      properties.add(leaf_of(section.path), section_schema(section.path, section.doc, indent + 1));
+      properties.add(leaf_of(section.path), section_or_value_schema(section, indent + 1));
     }
   }
   return properties.text();

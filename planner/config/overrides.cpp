@@ -67,6 +67,7 @@ std::vector<Assignment> read_overrides(const std::vector<std::string>& overrides
       continue;
     }
     const Field* field = find_field(key);
+    if (field == nullptr) field = shorthand_of(key);
     if (field == nullptr) {
       const std::string shown = printable(key);
       Diagnostic diagnostic =

@@ -172,6 +172,16 @@ constexpr bool runtime_pipes_engine(Runtime runtime, Engine engine, std::int64_t
          engine == Engine::kZero1;
 }
 
+// In canonical numerics a tp rank adds a whole subtree of the slices: a power of two of them.
+constexpr bool canonical_slices(std::int64_t tp, std::int64_t slices) noexcept {
+  if (tp == 1) return true;
+  const std::int64_t own = slices / tp;
+  return divides(tp, slices) && (own & (own - 1)) == 0;
+}
+
+// Equal slices of every width that tp divides, and of the rows where sequence parallelism does.
+bool slices_cut(const Config& config, std::int64_t slices);
+
 // 8-bit matrix products take sides that are multiples of 16.
 inline constexpr std::int64_t kFp8Multiple = 16;
 constexpr bool fp8_takes(Precision precision, std::int64_t side) noexcept {

@@ -23,6 +23,7 @@ std::span<const Check> model_checks();     // what tp and cp divide, and shapes 
 std::span<const Check> stage_checks();     // layers, virtual stages, schedules
 std::span<const Check> expert_checks();    // experts and the expert mesh
 std::span<const Check> sharding_checks();  // engines, runtimes, offload
+std::span<const Check> numerics_checks();  // what canonical sums ask of tp
 std::span<const Check> training_checks();  // batch, precision, recomputation, learning rate
 
 std::string text(std::int64_t value);

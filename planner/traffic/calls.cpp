@@ -46,12 +46,49 @@ double total_calls(const std::vector<Call>& calls) {
 
 }  // namespace
 
+void add_once(const Diagnostic& diagnostic, std::vector<Diagnostic>& all) {
+  for (const Diagnostic& known : all) {
+    if (known.code == diagnostic.code && known.path == diagnostic.path) return;
+  }
+  all.push_back(diagnostic);
+}
+
+Diagnostic unknown_link(const ClusterSpec& cluster, const Group& group) {
+  const std::string link = inside_node(cluster, group) ? "intra_node" : "inter_node";
+  Diagnostic note;
+  note.code = "NQD1306";
+  note.severity = Severity::kNote;
+  note.path = "cluster." + link;
+  note.message = "the step time is unknown, because group " + group.name +
+                 " communicates over cluster." + link + ", whose bandwidth is not given";
+  note.hint = "set cluster." + link + ", or measure it: `nqd bench`, `nqd calibrate`";
+  return note;
+}
+
+Diagnostic extrapolated_curve(const Group& group, Collective collective, double bytes) {
+  Diagnostic warning;
+  warning.code = "NQD1305";
+  warning.severity = Severity::kWarning;
+  warning.path = "cluster";
+  warning.message = "the calibrated " + std::string(name(collective)) + " curve for " +
+                    std::to_string(group.size) + " ranks was not measured at " +
+                    format_bytes(bytes) + ": its nearest piece is extrapolated";
+  warning.hint = "widen the sweep of `nqd bench " + std::string(name(collective)) +
+                 "` to hold that size, and calibrate again";
+  return warning;
+}
+
 double TrafficRows::seconds(const Group& group, const Call& call) {
   const double bytes = call.elements * call.element_bytes;
   const CallTime time =
       call_time(cluster_, group, call.collective, algorithm(group, call.collective), bytes);
-  if (!time.known) report_unknown_link(group);
-  if (time.extrapolated) report_extrapolation(group, call.collective, bytes);
+  if (!time.known) {
+    plan_.times_known = false;
+    add_once(unknown_link(cluster_, group), plan_.diagnostics);
+  }
+  if (time.extrapolated) {
+    add_once(extrapolated_curve(group, call.collective, bytes), plan_.diagnostics);
+  }
   return time.seconds;
 }
 
@@ -64,39 +101,6 @@ double TrafficRows::seconds(const Group& group, const std::vector<Call>& calls) 
 collectives::Algorithm TrafficRows::algorithm(const Group& group, Collective collective) const {
   const bool of_gradients = group.name == "dp" && collective == Collective::kAllReduce;
   return of_gradients ? gradients_ : priced_algorithm(collective);
-}
-
-void TrafficRows::report_once(Diagnostic diagnostic) {
-  for (const Diagnostic& known : plan_.diagnostics) {
-    if (known.code == diagnostic.code && known.path == diagnostic.path) return;
-  }
-  plan_.diagnostics.push_back(std::move(diagnostic));
-}
-
-void TrafficRows::report_unknown_link(const Group& group) {
-  plan_.times_known = false;
-  const std::string link = inside_node(cluster_, group) ? "intra_node" : "inter_node";
-  Diagnostic note;
-  note.code = "NQD1306";
-  note.severity = Severity::kNote;
-  note.path = "cluster." + link;
-  note.message = "the step time is unknown, because group " + group.name +
-                 " communicates over cluster." + link + ", whose bandwidth is not given";
-  note.hint = "set cluster." + link + ", or measure it: `nqd bench`, `nqd calibrate`";
-  report_once(std::move(note));
-}
-
-void TrafficRows::report_extrapolation(const Group& group, Collective collective, double bytes) {
-  Diagnostic warning;
-  warning.code = "NQD1305";
-  warning.severity = Severity::kWarning;
-  warning.path = "cluster";
-  warning.message = "the calibrated " + std::string(name(collective)) + " curve for " +
-                    std::to_string(group.size) + " ranks was not measured at " +
-                    format_bytes(bytes) + ": its nearest piece is extrapolated";
-  warning.hint = "widen the sweep of `nqd bench " + std::string(name(collective)) +
-                 "` to hold that size, and calibrate again";
-  report_once(std::move(warning));
 }
 
 void TrafficRows::add(const Group& group, const std::vector<Call>& calls, double repeats,

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/diagnostic.h"
 #include "collectives/types.h"
 #include "planner/mesh/fabric.h"
 #include "planner/plan/communication.h"
@@ -25,6 +26,13 @@ struct TrafficRow {
   bool in_micro_batches = false;
 };
 
+// What pricing a call brings up: a link without bandwidth (NQD1306), a curve used beyond its
+// measured sizes (NQD1305).
+Diagnostic unknown_link(const ClusterSpec& cluster, const Group& group);
+Diagnostic extrapolated_curve(const Group& group, collectives::Collective collective, double bytes);
+// Nothing where one of the same code and path is there.
+void add_once(const Diagnostic& diagnostic, std::vector<Diagnostic>& all);
+
 // Collects rows, and once each the diagnostics NQD1305 and NQD1306 that pricing them brings up.
 class TrafficRows {
  public:
@@ -42,9 +50,6 @@ class TrafficRows {
 
  private:
   collectives::Algorithm algorithm(const Group& group, collectives::Collective collective) const;
-  void report_once(Diagnostic diagnostic);
-  void report_unknown_link(const Group& group);
-  void report_extrapolation(const Group& group, collectives::Collective collective, double bytes);
 
   const ClusterSpec& cluster_;
   collectives::Algorithm gradients_;

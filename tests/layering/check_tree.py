@@ -15,8 +15,9 @@ from cpp_text import blank_comments, blank_comments_and_strings, functions, line
 
 LAYERS = {"base": 0, "collectives": 1, "planner": 2, "engine": 3, "reports": 4, "cli": 5}
 # The planner builds without MPI: it sees the vendor-free core of the collectives alone.
-PLANNER_MAY_INCLUDE = {"collectives/canonical/tree.h", "collectives/cost.h",
-                       "collectives/numerics.h", "collectives/types.h"}
+PLANNER_MAY_INCLUDE = {"collectives/" + name for name in (
+    "canonical/layout.h", "canonical/traffic.h", "canonical/tree.h", "cost.h",
+    "cost_scratch.h", "numerics.h", "types.h")}
 
 # Vendor header, and the places that may include it. tests/ may include all.
 VENDORS = [

@@ -8,11 +8,11 @@ namespace {
 template <typename T>
 struct BackwardScratch {
   BackwardScratch(const AttentionLayout& layout, T* scratch)
-      : width(round_up(layout.head_width, kPanel)),
-        rows(round_up(layout.sequence, kQueries)),
-        key_panels(scratch),
-        value_panels(key_panels + rows * width),
-        keys(value_panels + rows * width),
+      : width(round_up(layout.head_width, kPadding)),
+        rows(round_up(layout.sequence, kPadding)),
+        keys_across(scratch),
+        values_across(keys_across + rows * width),
+        keys(values_across + rows * width),
         d_keys(keys + rows * width),
         d_values(d_keys + rows * width),
         queries(d_values + rows * width),
@@ -23,8 +23,9 @@ struct BackwardScratch {
         factors(d_scores + kQueries * kKeys),
         inner(factors + kKeys) {}
 
+  Tiles<T> tiles;
   std::int64_t width, rows;
-  T *key_panels, *value_panels, *keys, *d_keys, *d_values;
+  T *keys_across, *values_across, *keys, *d_keys, *d_values;
   T *queries, *d_queries, *d_out, *weights, *d_scores, *factors, *inner;
 };
 
@@ -35,6 +36,7 @@ void inner_products(T* inner, const S* d_out, const S* out, std::int64_t queries
   for (std::int64_t i = 0; i < queries; ++i) {
     const S* dy = d_out + i * layout.out_stride;
     const S* y = out + i * layout.out_stride;
+    prefetch_row<false>(y + kRowsAhead * layout.out_stride, layout.head_width);
     inner[i] =
         lane_sum<T>(layout.head_width, [=](std::int64_t c) { return widen(dy[c]) * widen(y[c]); });
   }
@@ -52,8 +54,8 @@ void softmax_backward_block(const BackwardScratch<T>& s, const T* lse, std::int6
     T* __restrict d = s.d_scores + i * kKeys;
     exponentials(weight, count, lse[i]);
     // Weights are 0 from `count` on, and with them these gradients.
-    const std::int64_t end = std::min(round_up(count, kPanel) + kTileRows, kKeys);
-    const std::int64_t computed = round_up(count, kPanel);
+    const std::int64_t computed = round_up(count, kPadding);
+    const std::int64_t end = std::min(computed + kPadding, kKeys);
     const T inner = s.inner[i];
     if (dropout == nullptr) {
       for (std::int64_t j = 0; j < computed; ++j) d[j] = weight[j] * (d[j] - inner);
@@ -69,16 +71,6 @@ void softmax_backward_block(const BackwardScratch<T>& s, const T* lse, std::int6
   }
 }
 
-template <typename S, typename T>
-void write_rows(S* to, std::int64_t stride, const T* from, std::int64_t from_stride,
-                std::int64_t rows, std::int64_t width, T scale) {
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const T* __restrict x = from + row * from_stride;
-    S* __restrict y = to + row * stride;
-    for (std::int64_t i = 0; i < width; ++i) y[i] = narrow<S>(x[i] * scale);
-  }
-}
-
 // Queries [first, first + queries) of one head; dq, d_out, out, lse and q point to the first.
 template <typename S, typename T>
 void backward_queries(S* dq, const S* d_out, const S* out, const T* lse, const S* q,
@@ -87,21 +79,23 @@ void backward_queries(S* dq, const S* d_out, const S* out, const T* lse, const S
   const std::int64_t queries = std::min(kQueries, layout.sequence - first);
   const std::int64_t width = layout.head_width;
   const T scale = T(1) / std::sqrt(static_cast<T>(width));
-  copy_rows(s.queries, q, layout.q_stride, queries, width, kQueries, s.width, scale);
-  copy_rows(s.d_out, d_out, layout.out_stride, queries, width, kQueries, s.width, T(1));
+  copy_rows(s.queries, q, layout.q_stride, queries, width, s.width, scale);
+  copy_rows(s.d_out, d_out, layout.out_stride, queries, width, s.width, T(1));
   inner_products(s.inner, d_out, out, queries, layout);
   const std::int64_t end = layout.causal ? first + queries : layout.sequence;
   for (std::int64_t key = 0; key < end; key += kKeys) {
     const Visible seen = visible(layout, first, key);
     const std::int64_t at = key * s.width;
-    multiply_queries_by_keys(s.weights, {s.queries, s.width, 1}, s.key_panels + at, s.width,
+    const std::int64_t columns = block_columns(layout, key);
+    multiply_queries_by_keys(s.tiles, s.weights, s.queries, s.keys_across + at, columns, s.width,
                              queries, seen);
-    multiply_queries_by_keys(s.d_scores, {s.d_out, s.width, 1}, s.value_panels + at, s.width,
+    multiply_queries_by_keys(s.tiles, s.d_scores, s.d_out, s.values_across + at, columns, s.width,
                              queries, seen);
     softmax_backward_block(s, lse, queries, seen, dropout, first_element + key, layout.sequence);
-    add_weights_by_queries(s.d_values + at, s.weights, s.d_out, s.width, queries, seen);
-    add_weights_by_queries(s.d_keys + at, s.d_scores, s.queries, s.width, queries, seen);
-    multiply_weights_by_keys(s.d_queries, s.d_scores, s.keys + at, s.width, queries, seen, key > 0);
+    add_weights_by_queries(s.tiles, s.d_values + at, s.weights, s.d_out, s.width, queries, seen);
+    add_weights_by_queries(s.tiles, s.d_keys + at, s.d_scores, s.queries, s.width, queries, seen);
+    multiply_weights_by_keys(s.tiles, s.d_queries, s.d_scores, s.keys + at, s.width, queries, seen,
+                             key > 0);
   }
   write_rows(dq, layout.q_stride, s.d_queries, s.width, queries, width, scale);
 }
@@ -109,11 +103,9 @@ void backward_queries(S* dq, const S* d_out, const S* out, const T* lse, const S
 template <typename S, typename T>
 void load_key_head(const BackwardScratch<T>& s, const S* k, const S* v,
                    const AttentionLayout& layout) {
-  const std::int64_t length = layout.sequence;
-  const std::int64_t width = layout.head_width;
-  transpose_to_panels(s.key_panels, k, layout.kv_stride, length, width, s.width, s.rows);
-  transpose_to_panels(s.value_panels, v, layout.kv_stride, length, width, s.width, s.rows);
-  copy_rows(s.keys, k, layout.kv_stride, length, width, s.rows, s.width, T(1));
+  transpose_blocks(s.keys_across, k, layout, s.width);
+  transpose_blocks(s.values_across, v, layout, s.width);
+  copy_rows(s.keys, k, layout.kv_stride, layout.sequence, layout.head_width, s.width, T(1));
   std::fill(s.d_keys, s.d_values + s.rows * s.width, T(0));  // adjacent
 }
 
@@ -122,8 +114,8 @@ void load_key_head(const BackwardScratch<T>& s, const S* k, const S* v,
 
 std::int64_t attention_backward_scratch(const AttentionLayout& layout) {
   using namespace blocks;
-  const std::int64_t width = round_up(layout.head_width, kPanel);
-  const std::int64_t rows = round_up(layout.sequence, kQueries);
+  const std::int64_t width = round_up(layout.head_width, kPadding);
+  const std::int64_t rows = round_up(layout.sequence, kPadding);
   return 5 * rows * width + 3 * kQueries * width + (2 * kQueries + 1) * kKeys + kQueries;
 }
 

@@ -10,10 +10,10 @@ namespace {
 template <typename T>
 struct ForwardScratch {
   ForwardScratch(const AttentionLayout& layout, T* scratch)
-      : width(round_up(layout.head_width, kPanel)),
-        rows(round_up(layout.sequence, kQueries)),
-        key_panels(scratch),
-        values(key_panels + rows * width),
+      : width(round_up(layout.head_width, kPadding)),
+        rows(round_up(layout.sequence, kPadding)),
+        keys(scratch),
+        values(keys + rows * width),
         queries(values + rows * width),
         out(queries + kQueries * width),
         scores(out + kQueries * width),
@@ -21,8 +21,9 @@ struct ForwardScratch {
         maximum(factors + kKeys),
         sum(maximum + kQueries) {}
 
+  Tiles<T> tiles;
   std::int64_t width, rows;
-  T *key_panels, *values, *queries, *out, *scores, *factors, *maximum, *sum;
+  T *keys, *values, *queries, *out, *scores, *factors, *maximum, *sum;
 };
 
 // Scores of one block become weights e^(score − maximum); what earlier blocks left in `sum` and
@@ -70,6 +71,7 @@ void write_queries(S* out, T* lse, const ForwardScratch<T>& s, std::int64_t quer
     const T inverse = T(1) / s.sum[i];
     const T* __restrict x = s.out + i * s.width;
     S* __restrict y = out + i * layout.out_stride;
+    prefetch_row<true>(y + kRowsAhead * layout.out_stride, layout.head_width);
     for (std::int64_t c = 0; c < layout.head_width; ++c) y[c] = narrow<S>(x[c] * inverse);
     lse[i] = s.maximum[i] + std::log(s.sum[i]);
   }
@@ -82,18 +84,18 @@ void forward_queries(S* out, T* lse, const S* q, std::int64_t first, std::int64_
                      const ForwardScratch<T>& s) {
   const std::int64_t queries = std::min(kQueries, layout.sequence - first);
   const T scale = T(1) / std::sqrt(static_cast<T>(layout.head_width));
-  copy_rows(s.queries, q, layout.q_stride, queries, layout.head_width, kQueries, s.width, scale);
+  copy_rows(s.queries, q, layout.q_stride, queries, layout.head_width, s.width, scale);
   const std::int64_t end = layout.causal ? first + queries : layout.sequence;
   for (std::int64_t key = 0; key < end; key += kKeys) {
     const Visible seen = visible(layout, first, key);
-    multiply_queries_by_keys(s.scores, {s.queries, s.width, 1}, s.key_panels + key * s.width,
-                             s.width, queries, seen);
+    multiply_queries_by_keys(s.tiles, s.scores, s.queries, s.keys + key * s.width,
+                             block_columns(layout, key), s.width, queries, seen);
     softmax_block(s, queries, seen, key == 0);
     if (dropout != nullptr) {
       drop_weights(s, queries, seen, dropout->dropout, first_element + key, layout.sequence);
     }
-    multiply_weights_by_keys(s.out, s.scores, s.values + key * s.width, s.width, queries, seen,
-                             key > 0);
+    multiply_weights_by_keys(s.tiles, s.out, s.scores, s.values + key * s.width, s.width, queries,
+                             seen, key > 0);
   }
   write_queries(out, lse, s, queries, layout);
 }
@@ -109,8 +111,8 @@ AttentionLayout packed_attention(std::int64_t batch, std::int64_t sequence, std:
 
 std::int64_t attention_forward_scratch(const AttentionLayout& layout) {
   using namespace blocks;
-  const std::int64_t width = round_up(layout.head_width, kPanel);
-  const std::int64_t rows = round_up(layout.sequence, kQueries);
+  const std::int64_t width = round_up(layout.head_width, kPadding);
+  const std::int64_t rows = round_up(layout.sequence, kPadding);
   return 2 * rows * width + 2 * kQueries * width + (kQueries + 1) * kKeys + 2 * kQueries;
 }
 
@@ -127,9 +129,8 @@ void blocked_attention_forward(S* out, Compute<S>* lse, const S* q, const S* k, 
     const std::int64_t b = item / layout.kv_heads;
     const std::int64_t kv_head = item % layout.kv_heads;
     const std::int64_t kv = b * length * layout.kv_stride + kv_head * layout.head_width;
-    transpose_to_panels(s.key_panels, k + kv, layout.kv_stride, length, layout.head_width, s.width,
-                        s.rows);
-    copy_rows(s.values, v + kv, layout.kv_stride, length, layout.head_width, s.rows, s.width, T(1));
+    transpose_blocks(s.keys, k + kv, layout, s.width);
+    copy_rows(s.values, v + kv, layout.kv_stride, length, layout.head_width, s.width, T(1));
     for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
       for (std::int64_t first = 0; first < length; first += kQueries) {
         const std::int64_t row = b * length + first;

@@ -50,7 +50,7 @@ struct AttentionDropout {
   std::int64_t model_heads = 0;
 };
 
-// Elements of Compute<S> that a call needs as scratch. With s = sequence rounded up to 48, d = head
+// Elements of Compute<S> that a call needs as scratch. With s = sequence and d = head
 // width rounded up to 16: forward 2·s·d + 96·d + 49·192 + 96, backward 5·s·d + 144·d + 97·192 + 48.
 std::int64_t attention_forward_scratch(const AttentionLayout& layout);
 std::int64_t attention_backward_scratch(const AttentionLayout& layout);

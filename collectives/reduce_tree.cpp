@@ -86,41 +86,42 @@ const std::byte* finished(typename AccumulateIn<T>::Type* values, std::size_t co
 // Reduces elements [begin, begin + up_to) into every output.
 template <bool kWhole, typename T, typename Op>
 void run_block(const Tree<T, Op>& tree, std::span<std::byte* const> outs, std::size_t begin,
-               std::size_t up_to, std::size_t divisor, bool streaming) {
+               std::size_t up_to, std::size_t divisor, std::size_t streamed) {
   const std::size_t count = kWhole ? kBlock<T> : up_to;
   alignas(64) typename AccumulateIn<T>::Type values[kBlock<T>];
   alignas(64) T narrow[kBlock<T>];
   tree.template reduce<kWhole>(begin, count, values);
   const std::byte* const block = finished<T>(values, count, divisor, narrow);
-  for (std::byte* const out : outs) {
-    if (streaming) {
-      stream_copy(out + begin * sizeof(T), block, count * sizeof(T));
+  for (std::size_t k = 0; k < outs.size(); ++k) {
+    std::byte* const to = outs[k] + begin * sizeof(T);
+    if (k < streamed) {
+      stream_copy(to, block, count * sizeof(T));
     } else {
-      std::memcpy(out + begin * sizeof(T), block, count * sizeof(T));
+      std::memcpy(to, block, count * sizeof(T));
     }
   }
 }
 
 template <typename T, typename Op>
 void run(std::span<std::byte* const> outs, std::span<const std::byte* const> sources,
-         std::size_t bytes, Op op, std::size_t divisor, bool streaming) {
+         std::size_t bytes, Op op, std::size_t divisor, std::size_t streamed) {
   const Tree<T, Op> tree(sources, op);
   const std::size_t total = bytes / sizeof(T);
   std::size_t begin = 0;
   for (; begin + kBlock<T> <= total; begin += kBlock<T>) {
-    run_block<true>(tree, outs, begin, kBlock<T>, divisor, streaming);
+    run_block<true>(tree, outs, begin, kBlock<T>, divisor, streamed);
   }
-  if (begin < total) run_block<false>(tree, outs, begin, total - begin, divisor, streaming);
+  if (begin < total) run_block<false>(tree, outs, begin, total - begin, divisor, streamed);
 }
 
 }  // namespace
 
 void reduce_tree(std::span<std::byte* const> outs, std::span<const std::byte* const> sources,
-                 std::size_t bytes, DType type, ReduceOp op, bool streaming) {
+                 std::size_t bytes, DType type, ReduceOp op, std::size_t streamed) {
   const std::size_t divisor = op == ReduceOp::kAvg ? sources.size() : 1;
   visit_type(type, [&]<typename T>(T) {
     visit_op(op,
-             [&](auto operation) { run<T>(outs, sources, bytes, operation, divisor, streaming); });
+             [&](auto operation) { run<T>(outs, sources, bytes, operation, divisor, streamed); });
   });
 }
 

@@ -14,8 +14,9 @@ namespace nqd::collectives {
 
 // Every outs[k] receives the reduction of `sources` (at least one), `bytes` bytes each. An output
 // may be a source. Half-width floats are added in float32 and rounded once, at the end. kAvg
-// divides by the number of sources. `streaming` stores as collectives/stream.h says.
+// divides by the number of sources. The first `streamed` outputs are stored past the caches, as
+// collectives/stream.h says.
 void reduce_tree(std::span<std::byte* const> outs, std::span<const std::byte* const> sources,
-                 std::size_t bytes, DType type, ReduceOp op, bool streaming);
+                 std::size_t bytes, DType type, ReduceOp op, std::size_t streamed);
 
 }  // namespace nqd::collectives

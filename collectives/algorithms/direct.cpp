@@ -29,20 +29,7 @@ void reduce_small(const PeerMemory& peers, std::size_t begin, std::span<std::byt
     sources.push_back(peers.small(rank).data() + begin);
   }
   std::byte* const target = out.data();
-  reduce_tree({&target, 1}, sources, out.size(), call.type, call.op, false);
-}
-
-// This rank has part(rank) of `out`; every other part is read from the rank that has it.
-void gather_parts(PeerMemory& peers, std::span<std::byte> out, DType type,
-                  Chunk (*part_of)(std::size_t, std::size_t, std::size_t, std::size_t)) {
-  const std::size_t n = size_of(peers);
-  for (std::size_t k = 1; k < n; ++k) {
-    // Each rank begins elsewhere, so that they do not all read one peer's memory at a time.
-    const std::size_t peer = (rank_of(peers) + k) % n;
-    const Bytes part =
-        in_bytes(part_of(out.size() / size_bytes(type), size_bytes(type), n, peer), type);
-    peers.read_out(static_cast<int>(peer), part.begin, out.subspan(part.begin, part.count));
-  }
+  reduce_tree({&target, 1}, sources, out.size(), call.type, call.op, 0);
 }
 
 bool is_small(std::size_t bytes) { return bytes <= kDirectSmallBytes; }
@@ -69,8 +56,8 @@ void reduce_part(PeerMemory& peers, Scratch& scratch, const Bytes& part,
       sources[r] = block.data();
     }
     for (std::size_t k = 0; k < outs.size(); ++k) targets[k] = outs[k] + done;
-    reduce_tree(targets, sources, bytes, call.type, call.op,
-                streams(static_cast<std::size_t>(call.bytes), n));
+    const bool streaming = streams(static_cast<std::size_t>(call.bytes), n);
+    reduce_tree(targets, sources, bytes, call.type, call.op, streaming ? targets.size() : 0);
   }
   stream_fence();
 }
@@ -99,19 +86,15 @@ std::optional<RankTraffic> direct_all_reduce(PeerMemory& peers, Scratch& scratch
   const std::size_t element = size_bytes(type);
   const Bytes mine = in_bytes(line_chunk_of(in.size() / element, element, n, rank_of(peers)), type);
   const RankTraffic moved{2 * (n - 1), 2 * (n - 1) * mine.count};
-  std::vector<std::byte*> outs;
-  if (peers.all_open()) {
-    for (std::size_t k = 0; k < n; ++k) {
-      outs.push_back(peers.out(static_cast<int>((rank_of(peers) + k) % n)) + mine.begin);
-    }
-    reduce_part(peers, scratch, mine, outs, call);
-    peers.sync();
+  if (!peers.all_open()) {
+    staged_all_reduce(peers, in, out, call, streams(in.size(), n));
     return moved;
   }
-  outs.push_back(out.data() + mine.begin);
+  std::vector<std::byte*> outs;
+  for (std::size_t k = 0; k < n; ++k) {
+    outs.push_back(peers.out(static_cast<int>((rank_of(peers) + k) % n)) + mine.begin);
+  }
   reduce_part(peers, scratch, mine, outs, call);
-  peers.sync();
-  gather_parts(peers, out, type, line_chunk_of);
   peers.sync();
   return moved;
 }

@@ -22,8 +22,9 @@
 namespace nqd::collectives {
 
 // Open buffers: rank i reads part i of every input once and writes part i of every output once, in
-// one pass between two waits. Private buffers: pulls part i of n−1 inputs block by block, then the
-// other parts from those who reduced them, with three waits. 2(n−1)·part(i) bytes; small (n−1)·S.
+// one pass between two waits. Private buffers pass through slots of shared memory, block by block
+// (direct_staged.cpp): one wait for every block of 1 MiB / n of a part, and two more.
+// 2(n−1)·part(i) bytes; small (n−1)·S.
 std::optional<RankTraffic> direct_all_reduce(PeerMemory& peers, Scratch& scratch,
                                              std::span<const std::byte> in,
                                              std::span<std::byte> out, DType type, ReduceOp op);

@@ -126,7 +126,7 @@ void TwoLevels::reduce_by_messages() {
   }
   if (mine.count == 0) return;
   std::byte* const target = out_.data() + mine.begin;
-  reduce_tree({&target, 1}, sources, mine.count, type_, sum_op_, false);
+  reduce_tree({&target, 1}, sources, mine.count, type_, sum_op_, 0);
 }
 
 void TwoLevels::gather_by_messages() {

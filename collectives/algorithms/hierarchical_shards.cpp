@@ -273,7 +273,7 @@ void Shards::reduce_by_messages(std::span<const std::byte> in, std::span<std::by
     sources.push_back(p == place_ ? mine.pack(in, row(p)).data() : row(p).data());
   }
   std::byte* const target = sums.data();
-  reduce_tree({&target, 1}, sources, mine.bytes(), type_, op, false);
+  reduce_tree({&target, 1}, sources, mine.bytes(), type_, op, 0);
 }
 
 std::span<std::byte> Shards::reduce_across(std::span<const std::byte> sums,
@@ -299,7 +299,7 @@ std::span<std::byte> Shards::reduce_across(std::span<const std::byte> sums,
     transport_.wait();
   }
   std::byte* const target = room.data();
-  if (own > 0) reduce_tree({&target, 1}, sources, own, type_, op, false);
+  if (own > 0) reduce_tree({&target, 1}, sources, own, type_, op, 0);
   return room.first(own);
 }
 

@@ -76,7 +76,7 @@ void pairwise_reduce_scatter(Transport& transport, Scratch& scratch, std::span<c
   std::vector<const std::byte*> sources;
   for (std::size_t r = 0; r < n; ++r) sources.push_back(rows.data() + r * row);
   std::byte* const target = out.data();
-  reduce_tree({&target, 1}, sources, row, type, op, false);
+  reduce_tree({&target, 1}, sources, row, type, op, 0);
 }
 
 void pairwise_all_reduce(Transport& transport, Scratch& scratch, std::span<const std::byte> in,

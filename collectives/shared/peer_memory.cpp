@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -16,6 +17,10 @@ namespace nqd::collectives {
 // read where it is. With 2 ranks on 2 cores, all_reduce of float32: 256 bytes through slots take
 // 0.42 µs, 2 KiB in place 0.49 µs, 4 KiB through slots several times as long as in place.
 constexpr std::size_t kSlotBytes = 256;
+
+// A wait of two ranks for each other, without delay, on caches that are far. Measured 0.02 µs where
+// the cores share all caches, 0.05 µs where they share the last level and 0.2 µs where none.
+constexpr std::chrono::nanoseconds kFarWait{120};
 
 // Written by its rank before it arrives, read by the others after.
 struct PeerMemory::Record {
@@ -120,6 +125,20 @@ void PeerMemory::open(const DirectCall& call, std::span<const std::byte> in,
   arrive_and_wait();
   check_equal(call);
   find_views();
+  if (!crowded_ && opens_++ % kMeasureEvery == 0) measure_waits();
+}
+
+void PeerMemory::measure_waits() {
+  using Clock = std::chrono::steady_clock;
+  constexpr int kTries = 4;
+  constexpr int kWaits = 4;
+  Clock::duration least = Clock::duration::max();
+  for (int i = 0; i < kTries; ++i) {
+    const auto start = Clock::now();
+    for (int k = 0; k < kWaits; ++k) arrive_and_wait();
+    least = std::min(least, Clock::now() - start);
+  }
+  far_caches_ = least > kFarWait * kWaits * (options_.size - 1);
 }
 
 void PeerMemory::sync() { arrive_and_wait(); }
@@ -255,6 +274,7 @@ void PeerMemory::read(int rank, const std::byte* open, const BufferPlace& place,
 void PeerMemory::probe() {
   if (options_.one_process) {
     can_share_ = can_pull_ = true;
+    crowded_ = options_.spins == 0;
     return;
   }
   constexpr std::uint64_t kWord = 0x6e71642d70726f62;
@@ -266,8 +286,10 @@ void PeerMemory::probe() {
   struct Abilities {
     std::uint8_t share = 1;
     std::uint8_t pull = 1;
+    std::uint8_t crowded = 0;
   };
   Abilities mine;
+  mine.crowded = options_.spins == 0 ? 1 : 0;
   for (int peer = 0; peer < options_.size; ++peer) {
     if (peer == options_.rank) continue;
     const Record& theirs = record(peer);
@@ -288,7 +310,9 @@ void PeerMemory::probe() {
     std::memcpy(&theirs, small(peer).data(), sizeof theirs);
     can_share_ = can_share_ && theirs.share != 0;
     can_pull_ = can_pull_ && theirs.pull != 0;
+    crowded_ = crowded_ || theirs.crowded != 0;
   }
+  can_pull_ = can_pull_ && can_share_;
 }
 
 }  // namespace nqd::collectives

@@ -21,6 +21,9 @@
 
 namespace nqd::collectives {
 
+// Virtual machines move, and with them the distance between their cores.
+inline constexpr std::uint32_t kMeasureEvery = 64;
+
 // What a rank says when it enters a call. All but the buffers must be equal on all ranks.
 struct DirectCall {
   Collective collective = Collective::kBarrier;
@@ -91,11 +94,15 @@ class PeerMemory {
   // Shared memory of this rank's own, to be shown as `in` or `out`; kept, and only grown.
   std::span<std::byte> staging(std::size_t bytes);
 
-  // Whether private memory of other ranks can be read (else a call needs all_open()). The same on
-  // all ranks.
+  // Whether ranks reach what the others keep in private memory, by reading it or through
+  // SharedBuffers (else a call needs all_open()). The same on all ranks.
   bool can_pull() const { return can_pull_; }
   // Whether every rank reaches every other's SharedBuffers. The same on all ranks.
   bool can_share() const { return can_share_; }
+  // Whether a line that one rank has just written is slow to reach another's core (they have no
+  // cache in common, say): what others are to read is then better written past the caches. As
+  // measured in open(), the last time after at most kMeasureEvery calls of it; ranks may differ.
+  bool far_caches() const { return far_caches_; }
 
  private:
   struct Record;
@@ -120,6 +127,8 @@ class PeerMemory {
             std::span<std::byte> to);
   bool is_open(const BufferPlace& place) const;
   void probe();
+  // Collective.
+  void measure_waits();
 
   bool shows_small(const BufferPlace& place) const;
   void find_smalls();
@@ -134,9 +143,12 @@ class PeerMemory {
   SharedBuffer staging_;
   std::uint32_t phase_ = 0;  // this rank's
   std::uint32_t calls_ = 0;
+  std::uint32_t opens_ = 0;
   bool all_open_ = false;
   bool can_share_ = false;
   bool can_pull_ = false;
+  bool crowded_ = false;  // some rank may have to wait for a core; the same on all
+  bool far_caches_ = false;
 };
 
 }  // namespace nqd::collectives

@@ -405,8 +405,10 @@ void Cases::direct() {
     one_all_reduce(DType::kFloat32, ReduceOp::kSum, count, Algorithm::kDirect, false, some);
     one_reduce_scatter(DType::kFloat32, ReduceOp::kSum, count, Algorithm::kDirect, some);
   }
+  // Of private vectors several turns of every slot.
   one_all_reduce(DType::kFloat32, ReduceOp::kSum, 2'000'003, Algorithm::kDirect, true,
                  Memory::kShared);
+  one_all_reduce(DType::kFloat32, ReduceOp::kSum, 2'000'003, Algorithm::kDirect, true, some);
 }
 
 // Places inside hosts count, not ranks; on one host its ranks are all there is.

@@ -92,7 +92,7 @@ TEST_CASE("streaming stores leave the same bytes, at any place and length") {
       const auto reduce_into = [&](std::vector<float>& out, bool streaming) {
         std::byte* const target = std::as_writable_bytes(std::span(out).subspan(shift)).data();
         reduce_tree({&target, 1}, sources, count * sizeof(float), DType::kFloat32, ReduceOp::kSum,
-                    streaming);
+                    streaming ? 1 : 0);
         stream_fence();
       };
       reduce_into(cached, false);

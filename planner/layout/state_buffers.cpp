@@ -68,9 +68,8 @@ class BufferList {
     const AdditionOrder order = addition_order(shape_, rank_ / shape_.gradient_shards());
     const std::int64_t held =
         sharded_gradients() ? sum(&StateShape::part, false) : sum(&StateShape::padded, false);
-    // Alone a rank may still exchange them with the other end of a tied model.
     add("gradients", MemoryTag::kGradients, held * kFloatBytes,
-        static_cast<std::int64_t>(order.vectors), true);
+        static_cast<std::int64_t>(order.vectors), shape_.dp > 1 || shape_.tied_ends);
     const bool several = order.range.size() > 1;
     if (!sharded_gradients() && (!shape_.canonical() || !several)) return;
     add_by_role("leaf.", MemoryTag::kCommunication, sharded_gradients(), gradient_holders(),

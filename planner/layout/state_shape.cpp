@@ -1,7 +1,9 @@
 #include "planner/layout/state_shape.h"
 
 #include <bit>
+#include <vector>
 
+#include "planner/mesh/stages.h"
 #include "planner/plan/memory.h"
 
 namespace nqd::planner {
@@ -52,6 +54,8 @@ StateShape state_shape(const Config& config) {
   shape.moments = moments_of(config.train.optimizer.kind);
   shape.ema = config.train.ema;
   shape.bucket_bytes = config.train.bucket_bytes;
+  const std::vector<ChunkLayers> chunks = chunk_layers(config);
+  shape.tied_ends = config.model.tied_head && chunks.front().stage != chunks.back().stage;
   return shape;
 }
 

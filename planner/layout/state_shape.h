@@ -37,6 +37,8 @@ struct StateShape {
   std::int64_t moments = 2;  // float32 vectors of the optimizer
   bool ema = false;
   std::int64_t bucket_bytes = 25'000'000;  // ddp
+  // The two ends of a tied model lie on different stages: they sum the table's gradient.
+  bool tied_ends = false;
 
   std::int64_t parts() const;            // K
   std::int64_t gradient_shards() const;  // S

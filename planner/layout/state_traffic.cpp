@@ -153,7 +153,7 @@ class StepTraffic {
   }
 
   void add_ends() {
-    if (!options_.tied_ends) return;
+    if (!shape_.tied_ends) return;
     for (const LocalUnit& unit : units_) {
       const bool first = unit.role == UnitRole::kTokenEmbedding;
       if (!first && unit.role != UnitRole::kTied) continue;

@@ -29,11 +29,9 @@ struct StateTraffic {
 };
 
 struct StateTrafficOptions {
-  bool dp_reaches_memory = true;      // of dp, or of hsdp's shard group
-  bool replicas_reach_memory = true;  // of hsdp's replicas
-  bool embedding_reaches_memory = true;
-  // This rank and the one at the other end of the pipeline share the token table.
-  bool tied_ends = false;
+  bool dp_reaches_memory = true;         // of dp, or of hsdp's shard group
+  bool replicas_reach_memory = true;     // of hsdp's replicas
+  bool embedding_reaches_memory = true;  // of the two ends of a tied model
   // zero3, hsdp: how often each unit that holds weights is gathered, in the order of the units; by
   // the policy 2m, for every forward and every backward. Empty: that.
   std::vector<std::int64_t> gathers{};

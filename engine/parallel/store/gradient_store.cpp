@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "collectives/numerics.h"
+#include "engine/parallel/store/share_out.h"
 #include "planner/layout/state_buffers.h"
 
 namespace nqd::engine {
@@ -71,6 +71,7 @@ void GradientStore::make_slots(const StoreMemory& memory) {
 void GradientStore::begin_step() {
   for (UnitState& state : states_) state = {};
   bucket_started_.assign(buckets_.size(), false);
+  started_ = false;
 }
 
 float* GradientStore::begin(int unit) {
@@ -87,6 +88,19 @@ float* GradientStore::begin(int unit) {
   return state.data;
 }
 
+void GradientStore::clear(float* data, std::int64_t count) const {
+  share_out(layout_.pool, count, [&](int, std::int64_t begin, std::int64_t end) {
+    std::fill(data + begin, data + end, 0.0F);
+  });
+}
+
+void GradientStore::add(std::size_t index, std::int64_t offset, float* leaf,
+                        std::int64_t count) const {
+  share_out(layout_.pool, count, [&](int, std::int64_t begin, std::int64_t end) {
+    sums_.add(index, offset + begin, floats(leaf + begin, end - begin));
+  });
+}
+
 float* GradientStore::begin_local(int unit, std::int64_t micro_batch) {
   const UnitPlace& at = place(unit);
   const auto index = static_cast<std::size_t>(micro_batch);
@@ -96,7 +110,7 @@ float* GradientStore::begin_local(int unit, std::int64_t micro_batch) {
                           ? sums_.target(index, at.gradient)
                           : leaves_[layout_.units[static_cast<std::size_t>(unit)].role];
   // The padding too: it is summed with the rest.
-  std::fill_n(data, at.padded, 0.0F);
+  clear(data, at.padded);
   return data;
 }
 
@@ -122,7 +136,7 @@ float* GradientStore::begin_sharded(int unit) {
   slot.unit = unit;
   slot.micro_batch = state.done;
   state.slot = index;
-  std::fill_n(slot.leaf, place(unit).padded, 0.0F);
+  clear(slot.leaf, place(unit).padded);
   return slot.leaf;
 }
 
@@ -147,7 +161,7 @@ void GradientStore::end_local(int unit) {
   const auto index = static_cast<std::size_t>(state.done);
   const std::int64_t offset = place(unit).gradient;
   if (state.data == sums_.target(index, offset)) return;
-  sums_.add(index, offset, floats(state.data, place(unit).padded));
+  add(index, offset, state.data, place(unit).padded);
 }
 
 void GradientStore::start(Slot& slot) {
@@ -159,6 +173,7 @@ void GradientStore::start(Slot& slot) {
   slot.in_place = per == 1 && sums_.is_first(index);
   const Collective collective = per == 1 ? Collective::kReduceScatter : Collective::kAllToAll;
   float* const out = slot.in_place ? sums_.target(index, at.gradient) : slot.received;
+  if (!std::exchange(started_, true) && skips_first_) return keep_own_for_test(slot, out);
   const auto leaf = std::as_bytes(floats(slot.leaf, at.padded));
   const auto sum = std::as_writable_bytes(floats(out, per == 1 ? at.part : at.padded));
   slot.work = layout_.groups.dp->start(
@@ -166,15 +181,27 @@ void GradientStore::start(Slot& slot) {
       store_algorithm(*layout_.groups.dp, collective, leaf.size(), layout_.shape.canonical()));
 }
 
+void GradientStore::keep_own_for_test(const Slot& slot, float* out) const {
+  const UnitPlace& at = place(slot.unit);
+  const bool all = sums_.order().per_micro_batch > 1;
+  std::fill_n(out, all ? at.padded : at.part, 0.0F);
+  std::copy_n(slot.leaf + layout_.own_begin(slot.unit), at.part,
+              all ? out + layout_.own_begin(slot.unit) : out);
+}
+
+void GradientStore::skip_first_sum_for_test() {
+  skips_first_ = sharded();
+  if (!sharded()) replicas_.skip_first_for_test();
+}
+
 void GradientStore::settle(Slot& slot) {
   if (slot.unit < 0 || !slot.started) return;
   const UnitPlace& at = place(slot.unit);
-  if (at.padded > 0) waited_s_ += timed_wait(slot.work);
+  waited_s_ += timed_wait(slot.work);
   const std::size_t per = sums_.order().per_micro_batch;
   for (std::size_t i = 0; i < per && !slot.in_place && at.part > 0; ++i) {
-    const float* const from = slot.received + static_cast<std::int64_t>(i) * at.part;
-    sums_.add(static_cast<std::size_t>(slot.micro_batch) * per + i, at.gradient,
-              {from, static_cast<std::size_t>(at.part)});
+    add(static_cast<std::size_t>(slot.micro_batch) * per + i, at.gradient,
+        slot.received + static_cast<std::int64_t>(i) * at.part, at.part);
   }
   const int unit = std::exchange(slot.unit, -1);
   slot.started = false;
@@ -236,7 +263,9 @@ void GradientStore::join_ends() {
     const float* const head = own(tied);
     float* const both = own(table);
     const std::int64_t count = place(table).part;
-    for (std::int64_t i = 0; i < count; ++i) both[i] += head[i];
+    share_out(layout_.pool, count, [&](int, std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) both[i] += head[i];
+    });
   }
   if (layout_.groups.embedding == nullptr || layout_.groups.embedding->size() == 1) return;
   const int end = tied >= 0 ? tied : table;

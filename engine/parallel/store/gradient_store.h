@@ -30,6 +30,8 @@ class GradientStore {
   void end(int unit);
   double finish_step();
 
+  void skip_first_sum_for_test();
+
   // After finish_step: what the step's gradients of the elements that this rank updates add up to.
   float* own(int unit) const;
 
@@ -55,10 +57,13 @@ class GradientStore {
   const UnitPlace& place(int unit) const { return layout_.places[static_cast<std::size_t>(unit)]; }
   bool sharded() const { return layout_.shape.gradient_shards() > 1; }
   void make_slots(const StoreMemory& memory);
+  void clear(float* data, std::int64_t count) const;
+  void add(std::size_t index, std::int64_t offset, float* leaf, std::int64_t count) const;
   float* begin_local(int unit, std::int64_t micro_batch);
   void end_local(int unit);
   float* begin_sharded(int unit);
   void start(Slot& slot);
+  void keep_own_for_test(const Slot& slot, float* out) const;
   void settle(Slot& slot);
   void complete(int unit);
   void start_whole_buckets();
@@ -75,6 +80,8 @@ class GradientStore {
   std::vector<planner::Bucket> buckets_;                       // ddp
   std::vector<bool> bucket_started_;
   double waited_s_ = 0;
+  bool skips_first_ = false;
+  bool started_ = false;  // a sum of this step, with S > 1
 };
 
 }  // namespace nqd::engine

@@ -55,6 +55,7 @@ std::span<std::byte> ReplicaSums::output(const Part& part) const {
 
 void ReplicaSums::start(std::int64_t offset, std::int64_t count) {
   if (layout_.summed_over == nullptr || count == 0) return;
+  if (!std::exchange(started_, true) && skips_first_) return;
   const Part part{offset, count};
   if (!even_) {
     deferred_.push_back(part);
@@ -88,6 +89,7 @@ double ReplicaSums::finish() {
   const auto start = std::chrono::steady_clock::now();
   for (const Part& part : deferred_) exchange(part);
   deferred_.clear();
+  started_ = false;
   return waited_s + std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 

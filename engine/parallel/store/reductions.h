@@ -35,6 +35,7 @@ class ReplicaSums {
   void start(std::int64_t offset, std::int64_t count);
   // Collective. Seconds waited.
   double finish();
+  void skip_first_for_test() { skips_first_ = true; }
 
  private:
   struct Part {
@@ -53,6 +54,8 @@ class ReplicaSums {
   collectives::Scratch scratch_;
   std::vector<collectives::Work> pending_;
   std::vector<Part> deferred_;
+  bool skips_first_ = false;
+  bool started_ = false;  // in this step
 };
 
 }  // namespace nqd::engine

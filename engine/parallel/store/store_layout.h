@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "engine/threads/worker_pool.h"
 #include "planner/layout/rank_units.h"
 #include "planner/layout/state_shape.h"
 
@@ -35,7 +36,7 @@ struct UnitPlace {
 struct StoreLayout {
   // Throws Error (kUsage, NQD2050) where the groups are not those of the shape.
   StoreLayout(const planner::StateShape& shape, std::vector<planner::LocalUnit> units,
-              const StoreGroups& groups);
+              const StoreGroups& groups, WorkerPool* pool);
 
   std::size_t size() const { return units.size(); }
   // [begin, end) of a unit's padded elements that this rank updates.
@@ -48,6 +49,7 @@ struct StoreLayout {
   std::vector<planner::LocalUnit> units;
   std::vector<UnitPlace> places;
   StoreGroups groups;
+  WorkerPool* pool = nullptr;
   std::int64_t rank = 0;     // of dp
   std::int64_t part = 0;     // which of the K parts is its own
   std::int64_t shard = 0;    // its index among the S gradient shards
@@ -55,6 +57,13 @@ struct StoreLayout {
   // The group that replicas sum over: dp (ddp, zero1), or that of hsdp. Null for one replica.
   collectives::Communicator* summed_over = nullptr;
   std::int64_t gradient_elements = 0;  // of one vector
+};
+
+// Test only: what a store does wrong on every rank alike, to show that its tests notice.
+enum class StoreFault : std::uint8_t {
+  kNone,
+  kSkippedSum,  // the first sum over ranks of every step is left out
+  kStaleShard,  // other ranks' parts of the first unit are never fetched
 };
 
 // The call that throws is a programming error of the store's user. NQD2050.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "collectives/types.h"
+#include "engine/parallel/store/share_out.h"
 
 namespace nqd::engine {
 namespace {
@@ -62,8 +63,9 @@ void for_each_piece(
 }
 
 UnitStore::UnitStore(const planner::StateShape& shape, std::vector<planner::LocalUnit> units,
-                     const StoreGroups& groups, std::int64_t tp_rank, MemoryLedger* ledger)
-    : layout_(shape, std::move(units), groups),
+                     const StoreGroups& groups, std::int64_t tp_rank, MemoryLedger* ledger,
+                     WorkerPool* pool)
+    : layout_(shape, std::move(units), groups, pool),
       tp_rank_(tp_rank),
       memory_(planner::state_buffers(shape, layout_.units, layout_.rank), ledger),
       weights_(layout_, memory_),
@@ -149,7 +151,8 @@ void UnitStore::end_gradient(int unit) { gradients_.end(unit); }
 double UnitStore::finish_step() { return gradients_.finish_step() + weights_.take_waited_s(); }
 
 ExactSum UnitStore::squared_gradients() const {
-  ExactSum sum;
+  const auto threads = static_cast<std::size_t>(layout_.pool ? layout_.pool->threads() : 1);
+  std::vector<ExactSum> sums(threads);
   for (const Run& run : runs_) {
     const bool tied =
         layout_.units[static_cast<std::size_t>(run.unit)].role == planner::UnitRole::kTied;
@@ -160,9 +163,15 @@ ExactSum UnitStore::squared_gradients() const {
         collectives::chunk_of(static_cast<std::size_t>(run.count),
                               copies ? static_cast<std::size_t>(layout_.shape.replicas()) : 1,
                               copies ? static_cast<std::size_t>(layout_.replica) : 0);
-    sum.add_squares({gradient(run.unit, run.begin) + share.begin, share.count});
+    const float* const values = gradient(run.unit, run.begin) + share.begin;
+    share_out(layout_.pool, static_cast<std::int64_t>(share.count),
+              [&](int worker, std::int64_t begin, std::int64_t end) {
+                sums[static_cast<std::size_t>(worker)].add_squares(
+                    {values + begin, static_cast<std::size_t>(end - begin)});
+              });
   }
-  return sum;
+  for (std::size_t i = 1; i < threads; ++i) sums.front().add(sums[i]);
+  return sums.front();
 }
 
 std::optional<std::string> UnitStore::first_non_finite() const {
@@ -202,14 +211,21 @@ void UnitStore::for_each_shard(const std::function<void(const ShardRun&)>& f) {
 
 void UnitStore::narrow_own_weights() {
   for (const Run& run : runs_) {
-    narrow(floats(state("master", 0, run.unit, run.begin), run.count), layout_.shape.weights,
-           weights_.kept(run.unit, run.begin));
+    share_out(layout_.pool, run.count, [&](int, std::int64_t begin, std::int64_t end) {
+      narrow(floats(state("master", 0, run.unit, run.begin + begin), end - begin),
+             layout_.shape.weights, weights_.kept(run.unit, run.begin + begin));
+    });
   }
 }
 
 void UnitStore::publish() {
   if (layout_.shape.has_master()) narrow_own_weights();
   weights_.gather_parts();
+}
+
+void UnitStore::seed_fault_for_test(StoreFault fault) {
+  if (fault == StoreFault::kSkippedSum) gradients_.skip_first_sum_for_test();
+  if (fault == StoreFault::kStaleShard) weights_.keep_first_stale_for_test();
 }
 
 void UnitStore::append_weights(int unit, const planner::LocalTensor& tensor,

@@ -71,11 +71,13 @@ class UnitStore {
                                   std::span<float> out)>;
 
   // `units` are those of all chunks of the rank's stage (planner::stage_units), `tp_rank` its place
-  // among the ranks that hold other parts of them. The groups' communicators and the ledger must
-  // outlive it. Throws Error (kUsage, NQD2050) for groups that are not those of the shape, and any
-  // call below for one out of order.
+  // among the ranks that hold other parts of them. Long loops are divided among the threads of
+  // `pool`; null: the caller's alone. Groups, ledger and pool must outlive the store. Throws Error
+  // (kUsage, NQD2050) for groups that are not those of the shape, and any call below for one out of
+  // order.
   UnitStore(const planner::StateShape& shape, std::vector<planner::LocalUnit> units,
-            const StoreGroups& groups, std::int64_t tp_rank, MemoryLedger* ledger);
+            const StoreGroups& groups, std::int64_t tp_rank, MemoryLedger* ledger,
+            WorkerPool* pool = nullptr);
 
   const std::vector<planner::LocalUnit>& units() const { return layout_.units; }
   const planner::StateShape& shape() const { return layout_.shape; }
@@ -119,6 +121,8 @@ class UnitStore {
   // Collective under zero1 and zero2. After the update: 16-bit weights follow their master, and
   // ranks get each other's parts (acquire waits for what it needs).
   void publish();
+
+  void seed_fault_for_test(StoreFault fault);
 
   // Appends the float32 weights (the master where there is one) of the elements of a tensor that
   // this rank updates, ascending, padding left out.

@@ -55,7 +55,7 @@ void WeightStore::start(Slot& slot, int unit) {
   slot.unit = unit;
   slot.users = 0;
   const UnitPlace& at = place(unit);
-  if (at.padded == 0) return;
+  if (at.padded == 0 || (stale_ && unit == 0)) return;
   const auto bytes = [&](std::int64_t elements) {
     return static_cast<std::size_t>(elements * element_);
   };
@@ -116,7 +116,7 @@ void WeightStore::gather_parts() {
   if (layout_.shape.shards_weights() || layout_.shape.parts() == 1) return;
   for (std::size_t unit = 0; unit < layout_.size(); ++unit) {
     const UnitPlace& at = layout_.places[unit];
-    if (!at.holds_weights() || at.padded == 0) continue;
+    if (!at.holds_weights() || at.padded == 0 || (stale_ && unit == 0)) continue;
     std::byte* const all = weights_ + at.weights * element_;
     const auto part = static_cast<std::size_t>(at.part * element_);
     const auto padded = static_cast<std::size_t>(at.padded * element_);

@@ -32,6 +32,8 @@ class WeightStore {
   std::int64_t kept_begin(int unit) const;
   std::int64_t kept_end(int unit) const;
 
+  void keep_first_stale_for_test() { stale_ = true; }
+
   // Seconds waited since the last call.
   double take_waited_s();
 
@@ -60,6 +62,7 @@ class WeightStore {
   std::vector<collectives::Work> arriving_;  // by unit, of gather_parts
   std::vector<bool> is_arriving_;
   double waited_s_ = 0;
+  bool stale_ = false;
 };
 
 }  // namespace nqd::engine

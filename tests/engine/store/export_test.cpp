@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "collectives/world.h"
 #include "planner/mesh/rank_map.h"
-#include "tests/engine/store/toy.h"
+#include "tests/cases/store_toy.h"
 
 using namespace nqd;
 using collectives::Communicator;

@@ -1,16 +1,11 @@
 // What a step's gradients add up to, what they cost in memory, and what was sent.
 #include <doctest/doctest.h>
 
-#include <array>
-#include <bit>
-#include <cmath>
-#include <map>
 #include <string>
 
-#include "collectives/cost.h"
+#include "engine/threads/worker_pool.h"
 #include "planner/layout/state_buffers.h"
-#include "planner/layout/state_traffic.h"
-#include "tests/engine/store/toy.h"
+#include "tests/cases/store_cases.h"
 
 using namespace nqd;
 using collectives::Communicator;
@@ -21,125 +16,22 @@ using toy::expect;
 
 namespace {
 
-// By definition, whatever the mesh.
-using Sums = std::map<std::string, std::vector<float>>;
-
-const Sums& definition(std::int64_t leaves) {
-  static std::map<std::int64_t, Sums> known;
-  Sums& sums = known[leaves];
-  if (!sums.empty()) return sums;
-  for (const planner::LocalUnit& unit : toy::units()) {
-    for (std::int64_t k = 0; k < unit.elements; ++k) {
-      sums[unit.name].push_back(toy::tree_sum(toy::leaf, unit.name, k, 0, leaves));
-    }
-  }
-  return sums;
-}
-
-void check_gradients(engine::UnitStore& store, const Case& one, const Sums& sums) {
-  std::int64_t seen = 0;
-  toy::for_each_gradient(store, [&](const planner::LocalUnit& unit, std::int64_t k, float found) {
-    const float expected = sums.at(unit.name)[static_cast<std::size_t>(k)];
-    // Leaves are below 2^10; fast sums differ by a few roundings of partial sums.
-    const bool equal = one.canonical() ? std::bit_cast<std::uint32_t>(found) ==
-                                             std::bit_cast<std::uint32_t>(expected)
-                                       : std::abs(found - expected) <= 32 * 1024 * 0x1p-24F;
-    if (!equal) {
-      expect(false, one,
-             unit.name + "[" + std::to_string(k) + "] is " + std::to_string(found) + ", not " +
-                 std::to_string(expected));
-    }
-    ++seen;
-  });
-  const bool all = store.shape().parts() == 1;
-  if (all) expect(seen == 57 + 1 + 158 + 2511 + 13 + 104, one, "elements that ddp updates");
-}
-
-void check_memory(const MemoryLedger& ledger, const engine::UnitStore& store, const Case& one) {
-  std::array<std::uint64_t, static_cast<std::size_t>(MemoryTag::kCount)> listed{};
-  for (const planner::StateBuffer& buffer :
-       planner::state_buffers(store.shape(), store.units(), store.rank())) {
-    listed[static_cast<std::size_t>(buffer.tag)] +=
-        static_cast<std::uint64_t>(buffer.bytes * buffer.count);
-  }
-  for (std::size_t i = 0; i < listed.size(); ++i) {
-    const auto tag = static_cast<MemoryTag>(i);
-    expect(ledger.peak_bytes(tag) == listed[i], one,
-           std::string(name(tag)) + " peaks at " + std::to_string(ledger.peak_bytes(tag)) +
-               " bytes, and the list says " + std::to_string(listed[i]));
-  }
-}
-
-void add_counts(const Communicator* group,
-                std::map<collectives::TrafficKey, collectives::TrafficCount>& all) {
-  if (group == nullptr) return;
-  for (const auto& [key, count] : group->traffic()) all[key] = count;
-}
-
-void check_traffic(const toy::Groups& groups, const engine::UnitStore& store, const Case& one,
-                   bool apart) {
-  std::map<collectives::TrafficKey, collectives::TrafficCount> counted;
-  add_counts(&groups.dp(), counted);
-  add_counts(groups.replicas(), counted);
-  std::erase_if(counted, [](const auto& entry) { return entry.second.calls == 0; });
-  planner::StateTrafficOptions options;
-  options.dp_reaches_memory = !apart;
-  options.replicas_reach_memory = !apart;
-  // The test gathers every unit once.
-  options.gathers.assign(store.units().size(), 1);
-  const auto expected = planner::state_traffic(store.shape(), store.units(), store.rank(), options);
-  expect(
-      expected.size() == counted.size(), one,
-      std::to_string(counted.size()) + " kinds of calls, not " + std::to_string(expected.size()));
-  for (const planner::StateTraffic& row : expected) {
-    const auto found = counted.find({row.group, row.collective});
-    expect(found != counted.end(), one,
-           row.group + " never calls " + std::string(name(row.collective)));
-    const collectives::TrafficCount& count = found->second;
-    expect(count.calls == row.calls && count.messages == row.messages &&
-               count.bytes_sent == row.bytes_sent,
-           one,
-           row.group + " " + std::string(name(row.collective)) + ": " +
-               std::to_string(count.calls) + " calls, " + std::to_string(count.messages) +
-               " messages, " + std::to_string(count.bytes_sent) + " bytes; expected " +
-               std::to_string(row.calls) + ", " + std::to_string(row.messages) + ", " +
-               std::to_string(row.bytes_sent));
-  }
-}
-
-void check_case(const Case& one, bool apart = false) {
-  const Sums& sums = definition(std::int64_t{one.dp} * one.micro_batches);
+void check(const Case& one, bool apart = false) {
   toy::run(
-      one,
-      [&](Communicator& world) {
-        MemoryLedger ledger;
-        const toy::Groups groups(world, one);
-        engine::UnitStore store(toy::shape_of(one), toy::units(), groups.groups(), 0, &ledger);
-        store.initialize(toy::fill);
-        toy::run_gradients(store);
-        check_gradients(store, one, sums);
-        toy::update(store);
-        toy::all_weights(store);
-        check_traffic(groups, store, one, apart);
-        // Nothing of a step is left in the next.
-        toy::run_gradients(store);
-        check_gradients(store, one, sums);
-        check_memory(ledger, store, one);
-      },
-      apart);
+      one, [&](Communicator& world) { toy::check_case(world, one); }, apart);
 }
 
 }  // namespace
 
 TEST_CASE("canonical: the tree over all leaves, to the bit, on every mesh") {
   for (const Case& one : toy::all_cases(Numerics::kCanonical)) {
-    CHECK_NOTHROW(check_case(one));
+    CHECK_NOTHROW(check(one));
   }
 }
 
 TEST_CASE("fast: the same sums up to rounding") {
   for (const Case& one : toy::all_cases(Numerics::kFast)) {
-    CHECK_NOTHROW(check_case(one));
+    CHECK_NOTHROW(check(one));
   }
 }
 
@@ -150,7 +42,7 @@ TEST_CASE("ranks that share no memory: the same bits in messages") {
           Case{Engine::kZero1, 4, 1, 2, numerics}, Case{Engine::kZero1, 3, 1, 3, numerics},
           Case{Engine::kZero2, 3, 1, 2, numerics}, Case{Engine::kZero3, 4, 1, 3, numerics},
           Case{Engine::kHsdp, 4, 2, 2, numerics}, Case{Engine::kHsdp, 6, 3, 1, numerics}}) {
-      CHECK_NOTHROW(check_case(one, true));
+      CHECK_NOTHROW(check(one, true));
     }
   }
 }
@@ -160,7 +52,7 @@ TEST_CASE("a bucket one element short, exactly full, and one element long") {
   for (const std::int64_t bytes : {4 * 117 - 4, 4 * 117, 4 * 117 + 4, 4, 1 << 20}) {
     Case one{Engine::kDdp, 3, 1, 2, Numerics::kCanonical};
     one.bucket_bytes = bytes;
-    CHECK_NOTHROW(check_case(one));
+    CHECK_NOTHROW(check(one));
   }
 }
 
@@ -209,7 +101,8 @@ TEST_CASE("squared gradients count every parameter once") {
     for (const int dp : {1, 3, 4}) {
       const Case one{engine, dp, 1, 2, Numerics::kCanonical};
       engine::ExactSum expected;
-      for (const auto& [unit, sums] : definition(std::int64_t{dp} * 2)) expected.add_squares(sums);
+      for (const auto& [unit, sums] : toy::definition(std::int64_t{dp} * 2))
+        expected.add_squares(sums);
       CHECK_NOTHROW(toy::run(one, [&](Communicator& world) {
         const toy::Groups groups(world, one);
         engine::UnitStore store(toy::shape_of(one), toy::units(), groups.groups(), 0, nullptr);
@@ -225,4 +118,90 @@ TEST_CASE("squared gradients count every parameter once") {
       }));
     }
   }
+}
+
+TEST_CASE("threads of a rank change nothing") {
+  const Case one{Engine::kZero2, 2, 1, 3, Numerics::kCanonical, DType::kBFloat16};
+  CHECK_NOTHROW(toy::run(one, [&](Communicator& world) {
+    const toy::Groups groups(world, one);
+    // Longer than what is worth sharing out, on two ranks.
+    const std::vector<planner::LocalUnit> units = {
+        toy::unit(planner::UnitRole::kLayer, "layer", {100'003})};
+    std::vector<engine::ExactSum::Words> squares;
+    std::vector<std::vector<float>> weights;
+    for (const int threads : {1, 3}) {
+      engine::WorkerPool pool(threads);
+      engine::UnitStore store(toy::shape_of(one), units, groups.groups(), 0, nullptr, &pool);
+      store.initialize(toy::fill);
+      toy::run_gradients(store);
+      squares.push_back(store.squared_gradients().words());
+      toy::update(store);
+      weights.push_back(toy::all_weights(store));
+    }
+    expect(squares[0] == squares[1], one, "sums of squares");
+    expect(weights[0] == weights[1], one, "weights");
+  }));
+}
+
+TEST_CASE("a sum that is left out is noticed under every engine") {
+  for (const Case& one :
+       {Case{Engine::kDdp, 2, 1, 1}, Case{Engine::kDdp, 3, 1, 3}, Case{Engine::kZero1, 2, 1, 2},
+        Case{Engine::kZero2, 2, 1, 2}, Case{Engine::kZero2, 3, 1, 1}, Case{Engine::kZero3, 4, 1, 1},
+        Case{Engine::kHsdp, 4, 2, 1}}) {
+    CHECK_NOTHROW(toy::run(one, [&](Communicator& world) {
+      const toy::Groups groups(world, one);
+      engine::UnitStore store(toy::shape_of(one), toy::units(), groups.groups(), 0, nullptr);
+      store.seed_fault_for_test(engine::StoreFault::kSkippedSum);
+      const toy::Sums& sums = toy::definition(std::int64_t{one.dp} * one.micro_batches);
+      for (int step = 0; step < 2; ++step) {
+        toy::run_gradients(store);
+        int wrong = 0;
+        toy::for_each_gradient(store,
+                               [&](const planner::LocalUnit& unit, std::int64_t k, float found) {
+                                 wrong += found != sums.at(unit.name)[static_cast<std::size_t>(k)];
+                               });
+        expect(wrong > 0, one, "nothing is wrong");
+      }
+    }));
+  }
+}
+
+TEST_CASE("the buffers of one rank by hand: 10 and 4 elements, zero2 on 3 ranks") {
+  planner::StateShape shape = toy::shape_of({Engine::kZero2, 3, 1, 2});
+  shape.weights = DType::kBFloat16;
+  const std::vector<planner::LocalUnit> units = {toy::unit(planner::UnitRole::kLayer, "a", {10}),
+                                                 toy::unit(planner::UnitRole::kLayer, "b", {4}),
+                                                 toy::unit(planner::UnitRole::kLayer, "c", {1})};
+  // Parts of 4, 2 and 1, padded to 12, 6 and 3.
+  const auto listed = [&](std::int64_t rank) {
+    std::string text;
+    for (const planner::StateBuffer& buffer : planner::state_buffers(shape, units, rank)) {
+      text += buffer.name + " " + std::to_string(buffer.count) + "x" +
+              std::to_string(buffer.bytes) + (buffer.shared ? " shared; " : "; ");
+    }
+    return text;
+  };
+  // Leaves 0 … 5 are added one by one: two partial sums are kept at a time.
+  CHECK(listed(0) ==
+        "weights 1x42 shared; master 1x28; moments 1x28; ema 1x28; gradients 2x28 shared; "
+        "leaf.layer 2x48 shared; received.layer 2x48; ");
+  shape.numerics = Numerics::kFast;
+  CHECK(listed(2) ==
+        "weights 1x42 shared; master 1x28; moments 1x28; ema 1x28; gradients 1x28 shared; "
+        "leaf.layer 2x48 shared; received.layer 2x16; ");
+  shape.engine = Engine::kZero3;
+  shape.micro_batches = 1;
+  CHECK(listed(1) ==
+        "weights 1x14 shared; master 1x28; moments 1x28; ema 1x28; gradients 1x28 shared; "
+        "leaf.layer 2x48 shared; gathered.layer 2x24; ");
+  shape.engine = Engine::kDdp;
+  shape.numerics = Numerics::kCanonical;
+  shape.micro_batches = 4;
+  shape.moments = 2;
+  CHECK(listed(1) ==
+        "weights 1x30; master 1x60; moments 2x60; ema 1x60; gradients 2x60 shared; "
+        "leaf.layer 1x40; ");
+  shape.dp = 1;
+  CHECK(listed(0) ==
+        "weights 1x30; master 1x60; moments 2x60; ema 1x60; gradients 2x60; leaf.layer 1x40; ");
 }

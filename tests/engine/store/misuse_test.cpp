@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "tests/engine/store/toy.h"
+#include "tests/cases/store_toy.h"
 
 using namespace nqd;
 using collectives::Communicator;

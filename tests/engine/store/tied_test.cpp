@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "collectives/world.h"
-#include "tests/engine/store/toy.h"
+#include "planner/layout/state_traffic.h"
+#include "tests/cases/store_toy.h"
 
 using namespace nqd;
 using collectives::Communicator;
@@ -93,7 +94,9 @@ TEST_CASE("uses on two stages: both ends have the same gradient and stay equal")
       }
       const UnitRole role = stage == 0 ? UnitRole::kTokenEmbedding : UnitRole::kTied;
       const int table = stage == 0 ? 0 : 1;
-      engine::UnitStore store(toy::shape_of(one), units, with, 0, nullptr);
+      planner::StateShape shape = toy::shape_of(one);
+      shape.tied_ends = true;
+      engine::UnitStore store(shape, units, with, 0, nullptr);
       // The tensor's name is the table's on both.
       store.initialize([](const planner::TensorSpec&, std::int64_t begin, std::span<float> out) {
         for (std::size_t i = 0; i < out.size(); ++i) {
@@ -104,6 +107,14 @@ TEST_CASE("uses on two stages: both ends have the same gradient and stay equal")
         toy::run_gradients(store);
         check_table(store, role, one);
         toy::update(store);
+      }
+      for (const planner::StateTraffic& row :
+           planner::state_traffic(shape, store.units(), store.rank(), {})) {
+        if (row.group != "embedding") continue;
+        const collectives::TrafficCount sent = ends->traffic().at({"embedding", row.collective});
+        expect(sent.calls == 2 * row.calls && sent.bytes_sent == 2 * row.bytes_sent &&
+                   sent.messages == 2 * row.messages && sent.bytes_sent > 0,
+               one, "traffic between the ends");
       }
       const auto* const mine = reinterpret_cast<const float*>(store.acquire(table));
       std::vector<float> both(2 * 57);

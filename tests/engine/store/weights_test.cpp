@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/parallel/store/export.h"
-#include "tests/engine/store/toy.h"
+#include "tests/cases/store_toy.h"
 
 using namespace nqd;
 using collectives::Communicator;
@@ -156,4 +156,26 @@ TEST_CASE("zero3 gathers once a use, ahead of it where asked, and never what is 
     store.release(kFirst);
     expect(gathers() == 4, one, "gathered again after the update");
   }));
+}
+
+TEST_CASE("a shard that goes stale is noticed") {
+  for (const Engine engine : {Engine::kZero1, Engine::kZero2, Engine::kZero3}) {
+    const Case one{engine, 2, 1, 1, Numerics::kCanonical};
+    std::vector<float> right;
+    std::vector<float> stale;
+    for (std::vector<float>* const found : {&right, &stale}) {
+      CHECK_NOTHROW(toy::run(one, [&](Communicator& world) {
+        const toy::Groups groups(world, one);
+        engine::UnitStore store(toy::shape_of(one), toy::units(), groups.groups(), 0, nullptr);
+        store.initialize(toy::fill);
+        if (found == &stale) store.seed_fault_for_test(engine::StoreFault::kStaleShard);
+        toy::run_gradients(store);
+        toy::update(store);
+        const std::vector<float> weights = toy::all_weights(store);
+        if (world.rank() == 0) *found = weights;
+      }));
+    }
+    CHECK(right.size() == stale.size());
+    CHECK(right != stale);
+  }
 }

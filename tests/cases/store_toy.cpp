@@ -1,4 +1,4 @@
-#include "tests/engine/store/toy.h"
+#include "tests/cases/store_toy.h"
 
 #include <bit>
 #include <cmath>

@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/ledger.h"
+#include "base/log.h"
 #include "base/units.h"
 #include "engine/audit.h"
 #include "engine/batches.h"
@@ -26,6 +27,7 @@
 #include "engine/optimizer/update.h"
 #include "engine/parallel/ddp.h"
 #include "planner/plan/communication.h"
+#include "planner/plan/gradient_choice.h"
 #include "planner/plan/memory.h"
 #include "planner/planner.h"
 
@@ -104,11 +106,25 @@ class Trainer {
     control_ = world_.split(0, world_.rank(), "control");
     dp_->set_ledger(&ledger_);
     control_->set_ledger(&ledger_);
-    const bool direct = planner::gradient_algorithm(config_) == Algorithm::kDirect;
-    if (dp_->size() == 1 || !direct || dp_->shares_memory()) return;
-    planner::Config rings = config_;
-    rings.cluster.ranks_share_memory = false;
-    plan_ = planner::make_plan(rings);
+    replan();
+  }
+
+  // The plan was made before it was known what starts the ranks and what they share.
+  void replan() {
+    planner::Config here = config_;
+    here.cluster.ranks_share_memory &= dp_->size() == 1 || dp_->shares_memory();
+    const planner::GradientChoice planned = planner::choose_gradient_algorithm(config_);
+    const planner::GradientChoice choice =
+        planner::choose_gradient_algorithm(here, world_.backend());
+    if (choice.note && world_.rank() == 0 &&
+        (!planned.note || choice.note->message != planned.note->message)) {
+      log::info(choice.note->message);
+    }
+    if (choice.algorithm == planned.algorithm) return;
+    std::erase_if(here.cluster.crossovers, [this](const planner::Crossovers& row) {
+      return row.backend != world_.backend();
+    });
+    plan_ = planner::make_plan(here);
     result_.replanned = plan_;
   }
 

@@ -27,6 +27,7 @@ std::string describe(const CurveKey& key) {
 struct CurveGroup {
   std::string how;  // how its rows were measured
   bool inside_node = true;
+  double break_bytes = 0;
   std::vector<planner::SamplePoint> points;
 };
 using CurveGroups = std::map<CurveKey, CurveGroup>;
@@ -49,6 +50,7 @@ CurveGroups group_rows(const std::vector<SampleRow>& rows) {
     if (group.points.empty()) {
       group.how = sample.how;
       group.inside_node = sample.inside_node;
+      group.break_bytes = sample.break_bytes;
     }
     if (group.how != sample.how) throw_mixed(describe(key), group.how, sample.how);
     group.points.push_back({static_cast<double>(row.effective_bytes), row.p50_s});
@@ -56,18 +58,12 @@ CurveGroups group_rows(const std::vector<SampleRow>& rows) {
   return groups;
 }
 
-// Payloads above this move in another way.
-double break_bytes(const std::string& algorithm) {
-  const bool direct = algorithm == collectives::name(collectives::Algorithm::kDirect);
-  return direct ? static_cast<double>(collectives::kDirectSmallBytes) : 0;
-}
-
 std::vector<planner::CalibratedCurve> fit_groups(const CurveGroups& groups,
                                                  std::vector<std::string>& skipped) {
   std::vector<planner::CalibratedCurve> curves;
   for (const auto& [key, group] : groups) {
     try {
-      planner::CalibratedCurve curve = planner::fit_curve(group.points, break_bytes(key.algorithm));
+      planner::CalibratedCurve curve = planner::fit_curve(group.points, group.break_bytes);
       curve.collective = key.collective;
       curve.algorithm = key.algorithm;
       curve.ranks = key.ranks;
@@ -160,7 +156,7 @@ std::vector<CurveHoldOut> hold_out_curves(const std::vector<Evidence>& evidence)
   std::vector<CurveHoldOut> curves;
   for (const auto& [key, group] : group_rows(sample_rows(evidence, reasons))) {
     planner::HoldOut result =
-        planner::hold_out_curve(planner::median_points(group.points), break_bytes(key.algorithm));
+        planner::hold_out_curve(planner::median_points(group.points), group.break_bytes);
     if (result.predictions.empty()) continue;
     curves.push_back({key.collective, key.algorithm, key.ranks, std::move(result)});
   }

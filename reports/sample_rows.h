@@ -12,6 +12,8 @@ struct SampleRow {
   const collectives::BenchRow* row = nullptr;  // inside the evidence
   std::string how;                             // in which way it was measured
   bool inside_node = true;                     // all ranks on one host
+  // Payloads above this are known to move in another way; 0 = none known.
+  double break_bytes = 0;
 };
 
 // "all_reduce ring on 2 ranks".

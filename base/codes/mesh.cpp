@@ -211,6 +211,12 @@ constexpr std::array kTable = {
              "The matrix product rate of the calibration is below 5 % of cluster.peak_flops. Most "
              "likely one machine was measured and another one planned, such as a CPU host for a "
              "GPU cluster; every predicted time then describes neither."},
+    CodeInfo{
+        "NQD1309", "measured crossovers and the gradients' all_reduce",
+        "The cluster file says which all_reduce was fastest from which payload on. The message "
+        "says whether the trainer follows it for its gradient buckets, or why not: it was "
+        "measured on other ranks or buffers, or names an algorithm that the trainer does not "
+        "run."},
     CodeInfo{"NQD1310", "batch above the gradient noise scale",
              "Beyond the gradient noise scale a larger batch hardly makes a step better: the same "
              "loss needs more samples, so that more GPU-hours buy less time than they cost "

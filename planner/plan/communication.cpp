@@ -4,8 +4,7 @@
 #include <cmath>
 #include <string>
 
-#include "planner/mesh/fabric.h"
-#include "planner/plan/memory.h"
+#include "planner/plan/gradient_choice.h"
 #include "planner/traffic/stage_traffic.h"
 
 namespace nqd::planner {
@@ -61,9 +60,7 @@ std::vector<BucketRun> stage_buckets(const Config& config, const StageLayout& st
 }
 
 collectives::Algorithm gradient_algorithm(const Config& config) {
-  const bool direct = runs_on_cpu_engine(config) && config.cluster.ranks_share_memory &&
-                      inside_node(config.cluster, dp_group(config.parallel));
-  return direct ? collectives::Algorithm::kDirect : collectives::Algorithm::kRing;
+  return choose_gradient_algorithm(config).algorithm;
 }
 
 std::uint64_t ddp_bytes_sent(const Config& config, std::int64_t rank) {
@@ -89,8 +86,10 @@ collectives::RankTraffic control_traffic(std::int64_t ranks, std::int64_t rank) 
 CommunicationPlan plan_communication(const Config& config, const MicroBatchTime& compute) {
   CommunicationPlan plan;
   std::vector<TrafficRow> rows;
+  const GradientChoice gradients = choose_gradient_algorithm(config);
+  if (gradients.note) plan.diagnostics.push_back(*gradients.note);
   for (const StageLayout& stage : stage_layouts(config)) {
-    TrafficRows of_stage(config.cluster, gradient_algorithm(config), plan);
+    TrafficRows of_stage(config.cluster, gradients.algorithm, plan);
     add_data_parallel(config, stage, compute, of_stage);
     add_model_parallel(config, stage, of_stage);
     for (const TrafficRow& row : of_stage.rows()) keep_larger(rows, row);

@@ -52,7 +52,7 @@ struct CommunicationPlan {
   double exposed_in_micro_batches_s = 0;
   double exposed_once_s = 0;
   bool times_known = true;  // false: a link with traffic has no bandwidth; its times are 0
-  std::vector<Diagnostic> diagnostics;  // NQD1305 (extrapolated curve), NQD1306 (a link unknown)
+  std::vector<Diagnostic> diagnostics;  // NQD1305, NQD1306 (of prices), NQD1309 (crossovers)
 };
 CommunicationPlan plan_communication(const Config& config, const MicroBatchTime& compute);
 
@@ -67,8 +67,8 @@ struct BucketRun {
 // whose tensors are unknown, evenly: two runs at most, however many buckets there are.
 std::vector<BucketRun> stage_buckets(const Config& config, const StageLayout& stage);
 
-// What sums the gradient buckets of the dp group: direct where nqd's CPU engine has all its ranks
-// on one node that shares memory, else the ring.
+// What sums the gradient buckets of the dp group: measured crossovers or the default, as
+// planner/plan/gradient_choice.h says.
 collectives::Algorithm gradient_algorithm(const Config& config);
 
 // Bytes that dp rank `rank` sends for the gradients of one step under ddp: Σ over the buckets of

@@ -13,6 +13,7 @@
 #include "planner/mesh/stages.h"
 #include "planner/models/dimensions.h"
 #include "planner/plan/communication.h"
+#include "planner/plan/gradient_choice.h"
 
 namespace nqd::planner {
 namespace {
@@ -56,12 +57,11 @@ MemoryTag tag_of(ActivationSpec::Kind kind) {
 // run, the step times.
 double scratch_bytes(const Config& config, const StageLayout& layout) {
   const auto ranks = static_cast<std::size_t>(config.parallel.dp);
-  const bool direct = gradient_algorithm(config) == collectives::Algorithm::kDirect;
+  const collectives::Algorithm algorithm = gradient_algorithm(config);
   std::size_t gradients = 0;
   for (const Bucket& bucket : gradient_buckets(layout.tensors, config.train.bucket_bytes, 4)) {
     const auto count = static_cast<std::size_t>(bucket.count);
-    gradients = std::max(gradients, direct ? collectives::direct_all_reduce_scratch(ranks, count, 4)
-                                           : collectives::ring_all_reduce_scratch(ranks, count, 4));
+    gradients = std::max(gradients, gradient_scratch(algorithm, ranks, count).value_or(0));
   }
   const auto doubles = static_cast<std::size_t>(std::max<std::int64_t>(2, config.train.steps));
   const std::size_t control = collectives::ring_all_reduce_scratch(ranks, doubles, 8);

@@ -3,7 +3,7 @@
 import json
 import unittest
 
-from support import MPIRUN, NqdTestCase, mpi_nqd, needs_mpi, nqd, read_json
+from support import MPIRUN, NqdTestCase, TINY, mpi_nqd, needs_mpi, nqd, read_json
 
 SWEEP = ["-b", "1K", "-e", "64K", "-f", "4", "-n", "40"]
 
@@ -68,6 +68,28 @@ class Tuning(NqdTestCase):
         self.assertIn("no crossovers of all_reduce on 2 ranks", err)
         self.assertEqual(1, err.count("no crossovers"))
         self.assertEqual(1, len({row["algorithm"] for row in document["rows"]}))
+
+    @needs_mpi
+    def test_training_follows_the_table_of_its_buffers_and_the_audit_is_exact(self):
+        cluster = self.scratch / "train.yaml"
+        cluster.write_text(TABLE.replace("ranks: 3", "ranks: 2").replace("false", "true"))
+        output = self.scratch / "train"
+        arguments = self.train_arguments(output, *TINY, "--set", "train.steps=5", "--cluster", cluster)
+        _, err = self.assertCode(0, mpi_nqd(2, *arguments))
+        self.assertIn("NQD1309", err)
+        self.assertIn("name recursive_doubling for gradient buckets", err)
+        evidence = read_json(output / "evidence.json")
+        self.assertEqual(["recursive_doubling"],
+                         [row["algorithm"] for row in evidence["predicted_plan"]["communication"]
+                          if row["group"] == "dp"])
+        row, = [row for row in evidence["audit"] if row["category"] == "dp.all_reduce"]
+        self.assertEqual((1, True), (row["ratio"], row["measured_bytes"] > 0))
+        self.assertTrue(all(row["ok"] for row in evidence["audit"]))
+        # Threads have no table here: the default, and said.
+        _, err = self.assertCode(0, nqd(*arguments, "--ranks", 2))
+        self.assertIn("no crossovers of all_reduce on 2 ranks of one host, registered buffers, local",
+                      err)
+        self.assertIn("audit passed", err)
 
     def test_a_table_that_cannot_be_read_is_refused_once_with_its_place(self):
         cluster = self.scratch / "cluster.yaml"

@@ -117,6 +117,28 @@ TEST_CASE("training lowers the loss and every exact audit row is exact") {
   CHECK(row(result, "equal_replicas").measured == 2);
 }
 
+TEST_CASE("gradients are reduced as measured crossovers say, exactly as planned") {
+  planner::Config config = tiny(2);
+  const engine::TrainResult by_default = run(config);
+  for (const char* algorithm : {"ring", "recursive_doubling", "halving_doubling", "direct"}) {
+    CAPTURE(algorithm);
+    // What is planned for mpi is not for threads.
+    config.cluster.crossovers = {{"all_reduce", 2, true, "local", true, {{1, algorithm}}},
+                                 {"all_reduce", 2, true, "mpi", true, {{1, "direct"}}}};
+    const engine::TrainResult result = run(config);
+    for (const engine::AuditRow& r : result.audit) {
+      CAPTURE(r.category);
+      if (r.exact) CHECK(r.ratio == 1.0);
+    }
+    const planner::Plan plan = result.replanned.value_or(planner::make_plan(config));
+    CHECK(plan.communication.front().algorithm == algorithm);
+    CHECK(row(result, "dp.all_reduce").measured ==
+          plan.communication.front().bytes_sent_per_rank * 6);
+    // Of two ranks every algorithm adds alike.
+    CHECK(result.weights_sha256 == by_default.weights_sha256);
+  }
+}
+
 TEST_CASE("two equal runs are bit-identical") {
   const engine::TrainResult a = run(tiny(3));
   const engine::TrainResult b = run(tiny(3));

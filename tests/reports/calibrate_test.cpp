@@ -39,6 +39,23 @@ TEST_CASE("ranks of one host give a curve for groups inside a node") {
   }
 }
 
+TEST_CASE("the payload above which a ring of Open MPI is known to move in another way") {
+  const auto ring_break = [](const char* library, const char* other_host) {
+    Evidence evidence = bench_evidence();
+    evidence.envelope.libraries = {{"mpi", library}};
+    evidence.envelope.ranks[1].host =
+        other_host != nullptr ? other_host : evidence.envelope.ranks[0].host;
+    for (collectives::BenchRow& row : evidence.bench.rows) row.transport = "mpi";
+    for (const planner::CalibratedCurve& curve : calibrate({evidence}).curves) {
+      if (curve.algorithm == "ring") return curve.break_bytes;
+    }
+    return -1.0;
+  };
+  CHECK(ring_break("Open MPI v4.1.4", nullptr) == 2 * 4040);
+  CHECK(ring_break("Open MPI v4.1.4", "elsewhere") == 0);
+  CHECK(ring_break("MPICH 4.0.2", nullptr) == 0);
+}
+
 TEST_CASE("one curve a collective, algorithm and number of ranks, from the p50 of each row") {
   const planner::Calibration calibration = calibrate({bench_evidence()});
   REQUIRE(calibration.curves.size() == 3);

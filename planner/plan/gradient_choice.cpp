@@ -1,7 +1,6 @@
 #include "planner/plan/gradient_choice.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -10,6 +9,7 @@
 
 #include "base/units.h"
 #include "collectives/cost.h"
+#include "collectives/cost_scratch.h"
 #include "collectives/numerics.h"
 #include "planner/layout/buckets.h"
 #include "planner/mesh/fabric.h"
@@ -67,13 +67,36 @@ std::string choice_at(const Crossovers& row, double bytes) {
   return chosen;
 }
 
+// Hierarchical needs what depends on the hosts, which a plan does not know.
+bool trainer_runs(Algorithm algorithm) {
+  return algorithm != Algorithm::kAuto && algorithm != Algorithm::kLibrary &&
+         algorithm != Algorithm::kHierarchical &&
+         collectives::is_executable(Collective::kAllReduce, algorithm);
+}
+
+// Whether all ranks need equal buffers for each gradient bucket.
+bool same_scratch(const Config& config, Algorithm algorithm) {
+  const auto ranks = static_cast<std::size_t>(config.parallel.dp);
+  for (const BucketRun& run : stage_buckets(config, stage_layouts(config).front())) {
+    const auto of_rank = [&](std::size_t rank) {
+      return collectives::scratch_bytes(Collective::kAllReduce, algorithm, ranks, rank,
+                                        static_cast<std::size_t>(run.count), sizeof(float));
+    };
+    for (std::size_t rank = 1; rank < ranks; ++rank) {
+      if (of_rank(rank) != of_rank(0)) return false;
+    }
+  }
+  return true;
+}
+
 // Why the trainer does not run it; empty if it does.
 std::string objection(const Config& config, const Place& place, Algorithm algorithm) {
   const auto ranks = static_cast<std::size_t>(place.ranks);
   if (algorithm == Algorithm::kDirect && !place.shared) {
     return "its ranks do not share memory";
   }
-  if (!gradient_scratch(algorithm, ranks, 1)) {
+  if (!trainer_runs(algorithm)) return "the trainer does not run it";
+  if (!same_scratch(config, algorithm)) {
     return "the buffers that it needs differ from rank to rank";
   }
   const bool keeps =
@@ -125,22 +148,6 @@ void apply_crossovers(const Config& config, Place place, GradientChoice& choice)
 }
 
 }  // namespace
-
-std::optional<std::size_t> gradient_scratch(Algorithm algorithm, std::size_t ranks,
-                                            std::size_t count) {
-  switch (algorithm) {
-    case Algorithm::kRing:
-      return collectives::ring_all_reduce_scratch(ranks, count, sizeof(float));
-    case Algorithm::kDirect:
-      return collectives::direct_all_reduce_scratch(ranks, count, sizeof(float));
-    case Algorithm::kRecursiveDoubling:
-    case Algorithm::kHalvingDoubling:
-      if (!std::has_single_bit(ranks)) return std::nullopt;
-      return ranks == 1 ? 0 : count * sizeof(float);
-    default:
-      return std::nullopt;
-  }
-}
 
 GradientChoice choose_gradient_algorithm(const Config& config, std::string_view backend) {
   GradientChoice choice;

@@ -1,7 +1,6 @@
 // Which all_reduce sums the gradients of a data-parallel step.
 #pragma once
 
-#include <cstddef>
 #include <optional>
 #include <string_view>
 
@@ -25,14 +24,9 @@ struct GradientChoice {
 //
 // Crossovers apply that were measured on as many ranks in the same place, of backend mpi before
 // others or of `backend` alone where it is given, and inside a node in shared buffers, in which
-// gradients lie. They are followed if the algorithm keeps config.numerics and its traffic and
-// scratch are known exactly, for the audit (gradient_scratch); else the default stays.
+// gradients lie. They are followed if the algorithm keeps config.numerics and
+// every rank needs the same scratch (collectives/cost_scratch.h), which a plan has one figure for;
+// else the default stays.
 GradientChoice choose_gradient_algorithm(const Config& config, std::string_view backend = {});
-
-// Scratch bytes of an all_reduce of `count` float32 in place in SharedBuffers, where every rank has
-// the same: ring and direct (collectives/cost.h), and on powers of two recursive_doubling and
-// halving_doubling, which hold a vector. Nothing for the others.
-std::optional<std::size_t> gradient_scratch(collectives::Algorithm algorithm, std::size_t ranks,
-                                            std::size_t count);
 
 }  // namespace nqd::planner

@@ -6,6 +6,7 @@
 #include "base/ledger.h"
 #include "base/units.h"
 #include "collectives/cost.h"
+#include "collectives/cost_scratch.h"
 #include "planner/estimate/memory/runtime_memory.h"
 #include "planner/estimate/memory_model.h"
 #include "planner/layout/buckets.h"
@@ -13,7 +14,6 @@
 #include "planner/mesh/stages.h"
 #include "planner/models/dimensions.h"
 #include "planner/plan/communication.h"
-#include "planner/plan/gradient_choice.h"
 
 namespace nqd::planner {
 namespace {
@@ -61,7 +61,8 @@ double scratch_bytes(const Config& config, const StageLayout& layout) {
   std::size_t gradients = 0;
   for (const Bucket& bucket : gradient_buckets(layout.tensors, config.train.bucket_bytes, 4)) {
     const auto count = static_cast<std::size_t>(bucket.count);
-    gradients = std::max(gradients, gradient_scratch(algorithm, ranks, count).value_or(0));
+    gradients = std::max(gradients, collectives::scratch_bytes(collectives::Collective::kAllReduce,
+                                                               algorithm, ranks, 0, count, 4));
   }
   const auto doubles = static_cast<std::size_t>(std::max<std::int64_t>(2, config.train.steps));
   const std::size_t control = collectives::ring_all_reduce_scratch(ranks, doubles, 8);

@@ -120,12 +120,20 @@ TEST_CASE("real sweeps from 4 KiB to 256 MiB: held-out sizes") {
   REQUIRE(sweeps.size() == 5);
   for (const auto& [name, sweep] : sweeps) {
     CAPTURE(name);
-    REQUIRE(sweep.points.size() == 17);
-    const HoldOut result = hold_out_curve(sweep.points, sweep.break_bytes);
-    CHECK(result.predictions.size() == 15);
+    REQUIRE(sweep.points.size() == 33);
+    std::vector<SamplePoint> points = sweep.points;
+    // One size takes 2.5 times as long as the next larger one: nothing predicts it from the others.
+    const auto odd = std::find_if(points.begin(), points.end(), [](const SamplePoint& point) {
+      return point.bytes == 262040 && point.seconds > 40e-6 && point.seconds < 60e-6;
+    });
+    const bool odd_one = odd != points.end();
+    CHECK(odd_one == (name == "reduce_scatter direct"));
+    if (odd_one) points.erase(odd);
+    const HoldOut result = hold_out_curve(points, sweep.break_bytes);
+    CHECK(result.predictions.size() == points.size() - 2);
     CHECK(result.median_fraction <= 0.1);
-    // At the jumps (a cache is left, MPI's protocol changes) a gap of four hides too much for 20 %.
-    CHECK(result.worst_fraction <= 0.3);
+    // Its neighbours are then predicted across a wider gap.
+    CHECK(result.worst_fraction <= (odd_one ? 0.25 : 0.2));
   }
 }
 

@@ -109,6 +109,9 @@ TEST_CASE("an algorithm that the audit or the numerics cannot have is not taken"
   };
   Config three = cpu_config(3);
   CHECK(refused(three, "tree", "differ from rank to rank"));
+  for (const char* other : {"hierarchical", "nvls", "double_binary_tree", "library"}) {
+    CHECK(refused(three, other, "does not run it"));
+  }
   CHECK(refused(three, "recursive_doubling", "differ from rank to rank"));
   CHECK(refused(three, "ring", "numerics: canonical"));
   three.numerics.mode = collectives::Numerics::kFast;

@@ -194,7 +194,7 @@ std::vector<float> run_ranks(FixedGemm& gemm, const Case& c, int ranks) {
   std::vector<float> result(size);
   std::byte* const out = reinterpret_cast<std::byte*>(result.data());
   collectives::reduce_tree({&out, 1}, sources, size * sizeof(float), DType::kFloat32,
-                           collectives::ReduceOp::kSum, false);
+                           collectives::ReduceOp::kSum, 0);
   return result;
 }
 

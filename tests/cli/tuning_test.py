@@ -74,8 +74,8 @@ class Tuning(NqdTestCase):
         cluster = self.scratch / "train.yaml"
         cluster.write_text(TABLE.replace("ranks: 3", "ranks: 2").replace("false", "true"))
         output = self.scratch / "train"
-        arguments = self.train_arguments(output, *TINY, "--set", "train.steps=5", "--cluster", cluster)
-        _, err = self.assertCode(0, mpi_nqd(2, *arguments))
+        tiny = [*TINY, "--set", "train.steps=5", "--cluster", cluster]
+        _, err = self.assertCode(0, mpi_nqd(2, *self.train_arguments(output, *tiny)))
         self.assertIn("NQD1309", err)
         self.assertIn("name recursive_doubling for gradient buckets", err)
         evidence = read_json(output / "evidence.json")
@@ -86,7 +86,8 @@ class Tuning(NqdTestCase):
         self.assertEqual((1, True), (row["ratio"], row["measured_bytes"] > 0))
         self.assertTrue(all(row["ok"] for row in evidence["audit"]))
         # Threads have no table here: the default, and said.
-        _, err = self.assertCode(0, nqd(*arguments, "--ranks", 2))
+        threads = self.train_arguments(self.scratch / "threads", *tiny, "--ranks", 2)
+        _, err = self.assertCode(0, nqd(*threads))
         self.assertIn("no crossovers of all_reduce on 2 ranks of one host, registered buffers, local",
                       err)
         self.assertIn("audit passed", err)

@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <sstream>
 #include <string>
 
@@ -109,11 +111,19 @@ std::optional<int> cgroup_cpus() {
   return tightest_quota("/sys/fs/cgroup/cpu", cgroup_path("cpu,cpuacct"));
 }
 
-int affinity_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return 0;
-  return CPU_COUNT(&set);
+using CpuMask = decltype(CpuShare::mask);
+
+int count_of(const CpuMask& mask) {
+  int count = 0;
+  for (const std::uint64_t word : mask) count += std::popcount(word);
+  return count;
+}
+
+bool holds(const CpuMask& mask, const CpuMask& part) {
+  for (std::size_t i = 0; i < mask.size(); ++i) {
+    if ((part[i] & ~mask[i]) != 0) return false;
+  }
+  return true;
 }
 
 // In pages; zeros when unreadable.
@@ -143,14 +153,46 @@ HostInfo read_host_info() {
   }
   info.cpu_model = cpu_model();
   info.online_cpus = static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
-  const int affinity = affinity_cpus();
-  info.usable_cpus = affinity > 0 ? affinity : info.online_cpus;
-  if (const auto quota = cgroup_cpus()) info.usable_cpus = std::min(info.usable_cpus, *quota);
+  const CpuShare share = own_cpu_share();
+  info.usable_cpus = usable_together({&share, 1});
+  if (info.usable_cpus == 0) info.usable_cpus = info.online_cpus;
   info.memory_total_bytes = meminfo_bytes("MemTotal");
   info.memory_available_bytes = meminfo_bytes("MemAvailable");
   info.cgroup_memory_bytes = cgroup_memory_limit();
   std::istringstream(first_line("/proc/loadavg")) >> info.load_1min;
   return info;
+}
+
+CpuShare own_cpu_share() {
+  CpuShare share;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  static_assert(sizeof set == sizeof share.mask);
+  if (::sched_getaffinity(0, sizeof set, &set) == 0) {
+    share.mask = std::bit_cast<CpuMask>(set);
+  }
+  share.quota = cgroup_cpus().value_or(0);
+  return share;
+}
+
+int usable_together(std::span<const CpuShare> shares) {
+  CpuMask all{};
+  int quota = std::numeric_limits<int>::max();
+  for (const CpuShare& share : shares) {
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] |= share.mask[i];
+    if (share.quota > 0) quota = std::min(quota, share.quota);
+  }
+  return std::min(count_of(all), quota);
+}
+
+bool have_a_cpu_each(std::span<const CpuShare> shares) {
+  if (static_cast<std::size_t>(usable_together(shares)) < shares.size()) return false;
+  return std::all_of(shares.begin(), shares.end(), [&](const CpuShare& share) {
+    const auto inside = std::count_if(shares.begin(), shares.end(), [&](const CpuShare& other) {
+      return holds(share.mask, other.mask);
+    });
+    return inside <= count_of(share.mask);
+  });
 }
 
 std::uint64_t resident_bytes() { return read_statm().resident * page_bytes(); }

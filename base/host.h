@@ -2,8 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 
 namespace nqd {
@@ -31,6 +33,20 @@ struct HostInfo {
 
 // Reads /proc and /sys; an unreadable entry leaves its field at the default.
 HostInfo read_host_info();
+
+// The CPUs that a process may use. Plain data, which processes hand to each other.
+struct CpuShare {
+  std::array<std::uint64_t, 16> mask{};  // of CPUs 0 to 1023, from the affinity of its thread
+  std::int32_t quota = 0;                // CPUs that its cgroup allows; 0 = no limit
+};
+CpuShare own_cpu_share();
+// CPUs that processes of one host may use together: the union, within the lowest quota. 0 when
+// unknown.
+int usable_together(std::span<const CpuShare> shares);
+// Whether each of these processes of one host can have a CPU to itself. By Hall's condition on the
+// masks that occur: none holds more of the masks than CPUs. That suffices where masks are equal,
+// apart or inside one another, as launchers bind.
+bool have_a_cpu_each(std::span<const CpuShare> shares);
 
 // Resident set of this process now, in bytes (/proc/self/statm); 0 when unreadable.
 std::uint64_t resident_bytes();

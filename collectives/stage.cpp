@@ -21,10 +21,14 @@ bool reached(const PeerStatus& peer, const Stage& mine) {
              (mine.collective == Collective::kSendRecv);
 }
 
+bool stands_still(const PeerStatus& peer) {
+  if (peer.stage_known) return peer.silent_s > kSilentAfter_s;
+  return std::max(peer.silent_s, peer.host_silent_s.value_or(0)) > kHostSilentAfter_s;
+}
+
 // 0 stands still, 1 has not arrived, 2 a direct peer, 3 not at fault as far as is known.
 int suspicion(const PeerStatus& peer, const Stage& mine, const std::vector<int>& pending) {
-  if (peer.silent_s > kSilentAfter_s) return 0;
-  if (!peer.stage_known && peer.host_silent_s.value_or(0) > kHostSilentAfter_s) return 0;
+  if (stands_still(peer)) return 0;
   const bool direct = std::find(pending.begin(), pending.end(), peer.world_rank) != pending.end();
   // Calls of the whole group need every rank; a send or receive needs its one peer.
   if (mine.collective != Collective::kSendRecv && !reached(peer, mine)) return 1;
@@ -36,11 +40,13 @@ std::string describe(const PeerStatus& peer) {
   if (!peer.stage_known) {
     text += "no answer";
     if (!peer.host_silent_s) return text;
-    return text + (*peer.host_silent_s > kHostSilentAfter_s
-                       ? ", and its host has not been heard for " + seconds(*peer.host_silent_s)
-                       : ", though its host is heard");
+    if (*peer.host_silent_s > kHostSilentAfter_s) {
+      return text + ", and its host has not been heard for " + seconds(*peer.host_silent_s);
+    }
+    if (stands_still(peer)) text += ", no sign of life for " + seconds(peer.silent_s);
+    return text + ", though its host is heard";
   }
-  if (peer.silent_s > kSilentAfter_s) text += "no heartbeat for " + seconds(peer.silent_s) + ", ";
+  if (stands_still(peer)) text += "no heartbeat for " + seconds(peer.silent_s) + ", ";
   if (peer.ended) return text + "its part of the run has ended";
   return text + (peer.stage.active ? "in " : "last stage ") + describe(peer.stage);
 }

@@ -29,15 +29,15 @@ struct PeerStatus {
   std::string host;
   Stage stage;
   bool stage_known = true;  // false: a rank of another host
-  double silent_s = 0;      // since its last sign of life; 0 where it is not watched
+  double silent_s = 0;      // since its last sign of life; 0 where it never gave one
   bool ended = false;       // its body has returned
-  // Of another host: since that was heard; none where it never was.
+  // Of another host: since any rank of that was heard; none where none ever was.
   std::optional<double> host_silent_s{};
 };
 
 // A heartbeat older than this stands still: several missed ticks, and far below any deadline.
 inline constexpr double kSilentAfter_s = 1.0;
-// Likewise for what hosts say to each other once a second.
+// Likewise for what ranks say to other hosts once a second.
 inline constexpr double kHostSilentAfter_s = 2.5;
 
 // A failure of the world as every survivor reports it.

@@ -1,11 +1,8 @@
 #include "collectives/bench/machine_record.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
@@ -166,30 +163,12 @@ std::string probe_cross_memory(Communicator& world) {
   return result;
 }
 
-// CPUs that a rank may use on its host.
-struct CpuShare {
-  std::array<std::uint64_t, sizeof(cpu_set_t) / 8> mask{};
-  std::int32_t quota = 0;  // CPUs that a cgroup allows; 0 = all of the mask
-};
-
-CpuShare own_cpus() {
-  CpuShare share;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof set, &set) == 0) {
-    share.mask = std::bit_cast<decltype(share.mask)>(set);
-  }
-  const int usable = read_host_info().usable_cpus;
-  if (usable < CPU_COUNT(&set)) share.quota = usable;
-  return share;
-}
-
 // Collective.
 std::vector<HostRecord> gather_hosts(Communicator& world) {
-  const std::vector<CpuShare> shares = gather(world, own_cpus());
+  const std::vector<CpuShare> shares = gather(world, own_cpu_share());
   const std::vector<std::string> states = gather_states(world);
   std::vector<HostRecord> hosts;
-  std::vector<CpuShare> cpus;
+  std::vector<std::vector<CpuShare>> cpus;
   for (int rank = 0; rank < world.size(); ++rank) {
     const std::string& name = world.host(rank);
     const auto found = std::find_if(hosts.begin(), hosts.end(),
@@ -198,17 +177,12 @@ std::vector<HostRecord> gather_hosts(Communicator& world) {
     if (found == hosts.end()) {
       const MachineState state = decode_state(states[index(rank)]);
       hosts.push_back({.host = name, .start = state, .end = state});
-      cpus.push_back({{}, shares[index(rank)].quota});
+      cpus.emplace_back();
     }
     ++hosts[place].ranks;
-    for (std::size_t i = 0; i < cpus[place].mask.size(); ++i) {
-      cpus[place].mask[i] |= shares[index(rank)].mask[i];
-    }
+    cpus[place].push_back(shares[index(rank)]);
   }
-  for (std::size_t i = 0; i < hosts.size(); ++i) {
-    for (const std::uint64_t word : cpus[i].mask) hosts[i].usable_cpus += std::popcount(word);
-    if (cpus[i].quota > 0) hosts[i].usable_cpus = std::min(hosts[i].usable_cpus, cpus[i].quota);
-  }
+  for (std::size_t i = 0; i < hosts.size(); ++i) hosts[i].usable_cpus = usable_together(cpus[i]);
   return hosts;
 }
 

@@ -39,6 +39,7 @@ struct alignas(64) SharedSlot {
   std::atomic<std::int32_t> world_rank{-1};
   std::atomic<RankState> state{RankState::kRunning};
   std::atomic<std::uint64_t> heartbeat{0};
+  CpuShare cpus;  // written before pid, then constant
   SharedStage stage;
 };
 
@@ -58,21 +59,29 @@ struct SharedFault {
 struct alignas(64) Board::Layout {
   std::uint32_t slots = 0;
   SharedFault fault;
+  // Then the slots, and the counts of what was heard, by world rank.
 
-  static std::size_t bytes(std::uint32_t slots) {
-    return sizeof(Layout) + slots * sizeof(SharedSlot);
+  using Count = std::atomic<std::uint64_t>;
+  static std::size_t bytes(std::uint32_t slots, std::uint32_t world_ranks) {
+    return sizeof(Layout) + slots * sizeof(SharedSlot) + world_ranks * sizeof(Count);
   }
   SharedSlot& slot(std::uint32_t index) {
     return std::launder(reinterpret_cast<SharedSlot*>(this + 1))[index];
   }
+  Count& heard(int world_rank) {
+    auto* const end = reinterpret_cast<std::byte*>(this + 1) + slots * sizeof(SharedSlot);
+    return std::launder(reinterpret_cast<Count*>(end))[world_rank];
+  }
 };
 
-std::unique_ptr<Board> Board::create(std::uint32_t slots) {
-  auto segment = Segment::create(Layout::bytes(slots));
+std::unique_ptr<Board> Board::create(std::uint32_t slots, std::uint32_t world_ranks) {
+  auto segment = Segment::create(Layout::bytes(slots, world_ranks));
   auto* const layout = new (segment->data()) Layout();
   layout->slots = slots;
   auto* const first = reinterpret_cast<SharedSlot*>(layout + 1);
   for (std::uint32_t i = 0; i < slots; ++i) new (first + i) SharedSlot();
+  auto* const counts = reinterpret_cast<Layout::Count*>(first + slots);
+  for (std::uint32_t i = 0; i < world_ranks; ++i) new (counts + i) Layout::Count();
   return std::unique_ptr<Board>(new Board(std::move(segment), layout));
 }
 
@@ -87,6 +96,7 @@ std::uint32_t Board::slots() const { return layout_->slots; }
 
 void Board::enter(std::uint32_t slot, int world_rank) {
   layout_->slot(slot).world_rank = world_rank;
+  layout_->slot(slot).cpus = own_cpu_share();
   layout_->slot(slot).pid = ::getpid();
 }
 
@@ -139,6 +149,15 @@ Stage Board::stage(std::uint32_t slot) const {
   stage.group.assign(text, ::strnlen(text, sizeof text));
   return stage;
 }
+
+std::vector<CpuShare> Board::cpu_shares() const {
+  std::vector<CpuShare> shares;
+  for (std::uint32_t slot = 0; slot < slots(); ++slot) shares.push_back(layout_->slot(slot).cpus);
+  return shares;
+}
+
+void Board::hear(int world_rank) { ++layout_->heard(world_rank); }
+std::uint64_t Board::heard(int world_rank) const { return layout_->heard(world_rank); }
 
 void Board::record_fault(const Fault& fault) {
   SharedFault& shared = layout_->fault;

@@ -10,7 +10,9 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "base/host.h"
 #include "collectives/shared/segment.h"
 #include "collectives/stage.h"
 
@@ -28,9 +30,9 @@ class Board {
  public:
   using Address = Segment::Address;
 
-  // A board with `slots` slots. Where the system has no memory files it is this process's alone,
-  // and nobody can attach. Throws std::bad_alloc.
-  static std::unique_ptr<Board> create(std::uint32_t slots);
+  // A board with `slots` slots, in a world of `world_ranks` ranks. Where the system has no memory
+  // files it is this process's alone, and nobody can attach. Throws std::bad_alloc.
+  static std::unique_ptr<Board> create(std::uint32_t slots, std::uint32_t world_ranks);
   // The board of another process. Null when it cannot be reached (another PID namespace, say) or is
   // not the one that `address` describes.
   static std::unique_ptr<Board> attach(const Address& address);
@@ -42,7 +44,7 @@ class Board {
   // Call when every process has attached: the board then lives as long as its mappings.
   void close_descriptor() { segment_->close_descriptor(); }
 
-  // The own slot.
+  // The own slot. Entering also shows which CPUs this process may use.
   void enter(std::uint32_t slot, int world_rank);
   void beat(std::uint32_t slot);
   void set_state(std::uint32_t slot, RankState state);
@@ -54,6 +56,13 @@ class Board {
   std::uint64_t heartbeat(std::uint32_t slot) const;
   RankState state(std::uint32_t slot) const;
   Stage stage(std::uint32_t slot) const;
+  // Complete when every slot has been entered.
+  std::vector<CpuShare> cpu_shares() const;
+
+  // Signs of life of ranks of other hosts, counted: whichever rank of this host hears one notes it
+  // here for all.
+  void hear(int world_rank);
+  std::uint64_t heard(int world_rank) const;
 
   // Keeps `fault` if it is the first. Long texts are cut.
   void record_fault(const Fault& fault);

@@ -52,7 +52,7 @@ std::array<std::uint32_t, 4> own_addresses() {
 struct Relay::Datagram {
   std::uint64_t magic = kMagic;
   std::uint64_t job = 0;
-  std::uint32_t from_host = 0;
+  std::int32_t from_rank = 0;
   std::uint32_t kind = kAlive;  // or Fault::Kind
   std::uint32_t rank_count = 0;
   std::array<std::int32_t, 32> ranks{};
@@ -64,7 +64,7 @@ struct Relay::Datagram {
   }
 };
 
-Relay::Relay(std::uint64_t job, std::uint32_t host) : job_(job), host_(host) {
+Relay::Relay(std::uint64_t job, int rank) : job_(job), rank_(rank) {
   static_assert(std::is_trivially_copyable_v<Datagram> && sizeof(Datagram) < 1280);
   socket_ = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   sockaddr_in any{};
@@ -86,14 +86,14 @@ Relay::~Relay() {
 void Relay::send_alive() const {
   Datagram datagram;
   datagram.job = job_;
-  datagram.from_host = host_;
+  datagram.from_rank = rank_;
   send(datagram);
 }
 
 void Relay::send(const Fault& fault) const {
   Datagram datagram;
   datagram.job = job_;
-  datagram.from_host = host_;
+  datagram.from_rank = rank_;
   datagram.kind = static_cast<std::uint32_t>(fault.kind);
   const std::size_t count = std::min(fault.ranks.size(), datagram.ranks.size());
   datagram.rank_count = static_cast<std::uint32_t>(count);
@@ -128,7 +128,7 @@ std::optional<Relay::News> Relay::receive() const {
                        static_cast<std::size_t>(bytes) == datagram.bytes();
     if (whole && datagram.magic == kMagic && datagram.job == job_) break;
   }
-  News news{datagram.from_host, std::nullopt};
+  News news{datagram.from_rank, std::nullopt};
   if (datagram.kind == kAlive) return news;
   const std::size_t count = std::min<std::size_t>(datagram.rank_count, datagram.ranks.size());
   // What is no known kind is at least a lost peer.

@@ -22,13 +22,13 @@ class Relay {
     std::uint16_t port = 0;
   };
   struct News {
-    std::uint32_t host = 0;      // of the sender, as it was given
+    int rank = 0;                // of the sender, as it was given
     std::optional<Fault> fault;  // none: it lives
   };
 
-  // `job` is the same number on all ranks of a job and on no other; `host` is this one's. Without a
+  // `job` is the same number on all ranks of a job and on no other; `rank` is this one's. Without a
   // socket it stays dumb and deaf.
-  Relay(std::uint64_t job, std::uint32_t host);
+  Relay(std::uint64_t job, int rank);
   ~Relay();
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
@@ -51,7 +51,7 @@ class Relay {
   void send(const Datagram& datagram) const;
 
   const std::uint64_t job_;
-  const std::uint32_t host_;
+  const int rank_;
   int socket_ = -1;
   Address address_;
   std::vector<Address> peers_;

@@ -37,7 +37,7 @@ Watchdog::Watchdog(std::unique_ptr<Board> board, std::uint32_t own_slot,
       last_words_(std::move(last_words)),
       relay_(std::move(relay)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      heard_(host_map_.hosts()) {
+      heard_(hosts_.size()) {
   open_peers();
   thread_ = std::thread([this] { loop(); });
   g_watchdog = this;
@@ -117,32 +117,35 @@ void Watchdog::fail(const Fault& fault) {
 
 void Watchdog::fail_timeout(const Stage& stage, double waited_s, const std::vector<int>& group,
                             const std::vector<int>& pending) {
-  const auto peers = [&] {
-    std::vector<PeerStatus> others;
-    for (const int rank : group) {
-      if (rank != own_world_rank()) others.push_back(status(rank));
-    }
-    return others;
-  };
-  if (relay_ && !knows_culprit(stage, peers())) await_news();
-  fail(timeout_fault(stage, waited_s, peers(), pending));
+  if (relay_) await_news(stage, group, news_wait(pending));
+  fail(timeout_fault(stage, waited_s, others_of(group), pending));
+}
+
+std::vector<PeerStatus> Watchdog::others_of(const std::vector<int>& group) const {
+  std::vector<PeerStatus> others;
+  for (const int rank : group) {
+    if (rank != own_world_rank()) others.push_back(status(rank));
+  }
+  return others;
 }
 
 void Watchdog::fail_silent(std::chrono::milliseconds deadline) {
   const auto now = Clock::now();
+  // Shorter silences are between two signs of life.
+  const double limit_s = std::chrono::duration<double>(deadline).count();
   std::vector<int> silent;
   {
     const std::lock_guard lock(mutex_);
     for (const Peer& peer : peers_) {
-      if (!peer.gone && now - peer.last_beat >= deadline) {
+      if (!peer.gone && seconds_between(peer.last_beat, now) >= std::max(limit_s, kSilentAfter_s)) {
         silent.push_back(board_->world_rank(peer.slot));
       }
     }
   }
-  if (silent.empty()) silent = unheard_ranks(deadline);
+  if (silent.empty()) silent = unheard_ranks(std::max(limit_s, kHostSilentAfter_s));
   if (silent.empty()) return;
   const Stage own = board_->stage(own_slot_);
-  fail_timeout(own, std::chrono::duration<double>(deadline).count(), silent, silent);
+  fail_timeout(own, limit_s, silent, silent);
 }
 
 void Watchdog::raise_if_faulted_soon() {
@@ -156,7 +159,7 @@ void Watchdog::raise_if_faulted_soon() {
 int Watchdog::spins() const {
   // A short wait is not worth a sleep.
   constexpr int kSpins = 2000;
-  return board_->slots() <= std::thread::hardware_concurrency() ? kSpins : 0;
+  return have_a_cpu_each(board_->cpu_shares()) ? kSpins : 0;
 }
 
 void Watchdog::acknowledge() {
@@ -199,13 +202,20 @@ PeerStatus Watchdog::status(int world_rank) const {
   result.host = host(world_rank);
   result.stage_known = false;
   const std::lock_guard lock(mutex_);
-  const auto& heard = heard_[host_map_.host_of(static_cast<std::size_t>(world_rank))];
-  if (heard) result.host_silent_s = seconds_between(*heard, Clock::now());
+  const auto rank = static_cast<std::size_t>(world_rank);
+  const auto now = Clock::now();
+  if (heard_[rank].last) result.silent_s = seconds_between(*heard_[rank].last, now);
+  for (const int beside : host_map_.members(host_map_.host_of(rank))) {
+    const auto& last = heard_[static_cast<std::size_t>(beside)].last;
+    if (!last) continue;
+    const double silent_s = seconds_between(*last, now);
+    result.host_silent_s = std::min(result.host_silent_s.value_or(silent_s), silent_s);
+  }
   for (const Peer& peer : peers_) {
     if (board_->world_rank(peer.slot) != world_rank) continue;
     result.stage_known = true;
     result.stage = board_->stage(peer.slot);
-    result.silent_s = seconds_between(peer.last_beat, Clock::now());
+    result.silent_s = seconds_between(peer.last_beat, now);
     const RankState state = board_->state(peer.slot);
     result.ended = state == RankState::kBodyEnded || state == RankState::kFinished;
   }
@@ -271,6 +281,12 @@ void Watchdog::note_heartbeats() {
     peer.heartbeat = beat;
     peer.last_beat = now;
   }
+  if (!relay_) return;
+  for (std::size_t rank = 0; rank < heard_.size(); ++rank) {
+    const std::uint64_t count = board_->heard(static_cast<int>(rank));
+    if (count == heard_[rank].count) continue;
+    heard_[rank] = {count, now};
+  }
 }
 
 void Watchdog::check_library_calls() {
@@ -278,15 +294,21 @@ void Watchdog::check_library_calls() {
   const auto now = Clock::now();
   std::optional<std::pair<Stage, std::vector<int>>> late;
   double waited_s = 0;
+  Clock::duration overdue{};
   {
     const std::lock_guard lock(mutex_);
     for (const LibraryCall* call : library_calls_) {
       if (now - call->start_ < call->deadline_) continue;
       late.emplace(call->stage_, call->group_);
       waited_s = seconds_between(call->start_, now);
+      overdue = now - call->start_ - call->deadline_;
     }
   }
-  if (late) fail_timeout(late->first, waited_s, late->second, late->second);
+  if (!late) return;
+  // await_news would keep this thread from hearing them.
+  const bool may_hear = relay_ && overdue < kNewsWait;
+  if (may_hear && !knows_culprit(late->first, others_of(late->second))) return;
+  fail_timeout(late->first, waited_s, late->second, late->second);
 }
 
 void Watchdog::talk_to_hosts() {
@@ -306,28 +328,37 @@ void Watchdog::talk_to_hosts() {
 void Watchdog::hear_hosts() {
   while (const auto news = relay_->receive()) {
     if (news->fault) fail(*news->fault);
-    const std::lock_guard lock(mutex_);
-    if (news->host < heard_.size()) heard_[news->host] = Clock::now();
+    const bool known = news->rank >= 0 && static_cast<std::size_t>(news->rank) < heard_.size();
+    if (known) board_->hear(news->rank);
   }
 }
 
-void Watchdog::await_news() {
+std::chrono::milliseconds Watchdog::news_wait(const std::vector<int>& pending) const {
+  const auto own_host = host_map_.host_of(static_cast<std::size_t>(own_world_rank()));
+  const bool all_here = std::all_of(pending.begin(), pending.end(), [&](int rank) {
+    return host_map_.host_of(static_cast<std::size_t>(rank)) == own_host;
+  });
+  return all_here ? kNewsWait + kSpeakLater : kNewsWait;
+}
+
+void Watchdog::await_news(const Stage& stage, const std::vector<int>& group,
+                          std::chrono::milliseconds longest) {
   // The watchdog's own thread is the one that hears.
   if (std::this_thread::get_id() == thread_.get_id()) return;
-  const auto end = Clock::now() + kNewsWait;
-  while (!faulted() && Clock::now() < end) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  const auto end = Clock::now() + longest;
+  while (!faulted() && Clock::now() < end && !knows_culprit(stage, others_of(group))) {
+    std::this_thread::sleep_for(kTick / 2);
   }
 }
 
-std::vector<int> Watchdog::unheard_ranks(std::chrono::milliseconds silence) const {
+std::vector<int> Watchdog::unheard_ranks(double silence_s) const {
   std::vector<int> ranks;
-  if (!relay_) return ranks;
   const std::lock_guard lock(mutex_);
-  for (std::size_t host = 0; host < heard_.size(); ++host) {
-    if (!heard_[host] || Clock::now() - *heard_[host] < silence) continue;
-    const std::vector<int>& there = host_map_.members(host);
-    ranks.insert(ranks.end(), there.begin(), there.end());
+  for (std::size_t rank = 0; rank < heard_.size(); ++rank) {
+    const auto& last = heard_[rank].last;
+    if (last && seconds_between(*last, Clock::now()) >= silence_s) {
+      ranks.push_back(static_cast<int>(rank));
+    }
   }
   return ranks;
 }

@@ -47,12 +47,15 @@ class Watchdog {
   // Nobody leaves earlier after a fault where there are several hosts: mpirun stops forwarding what
   // ranks of other hosts print when the first rank ends.
   static constexpr std::chrono::milliseconds kStayFor{300};
-  // A wait that cannot tell who is at fault gives the other hosts, which may, this much longer.
-  static constexpr std::chrono::milliseconds kNewsWait{1000};
+  // A wait that cannot tell who is at fault goes on for so long: until a rank of another host that
+  // stopped just before the deadline has been silent for long enough to be noticed, or is named by
+  // those beside it. One whose direct peers are all on this host, and wait too, lets those speak
+  // first that wait for another host.
+  static constexpr std::chrono::milliseconds kNewsWait{2600};
+  static constexpr std::chrono::milliseconds kSpeakLater{500};
 
   // `hosts` by world rank. Every slot of the board must have been entered. `last_words` is what
-  // WorldOptions says of it. `relay`, with its peers, where there are several hosts; they number as
-  // in HostMap.
+  // WorldOptions says of it. `relay`, with its peers, where there are several hosts.
   Watchdog(std::unique_ptr<Board> board, std::uint32_t own_slot, std::vector<std::string> hosts,
            std::function<void(const Error&)> last_words = {},
            std::unique_ptr<Relay> relay = nullptr);
@@ -72,7 +75,8 @@ class Watchdog {
   void fail_timeout(const Stage& stage, double waited_s, const std::vector<int>& group,
                     const std::vector<int>& pending);
   // For a wait without a deadline of its own: fails the world when a peer of this host, whose
-  // process lives, or another host that was heard before, has shown no sign of life for `deadline`.
+  // process lives, or a rank of another host that was heard before, has shown no sign of life for
+  // `deadline`.
   void fail_silent(std::chrono::milliseconds deadline);
   // For a caller that found the memory of a peer gone: throws the fault that explains it, if one
   // shows within a few ticks.
@@ -89,7 +93,7 @@ class Watchdog {
     return hosts_[static_cast<std::size_t>(world_rank)];
   }
   // How often a wait for another rank of this host looks before it gives its core away: 0 where
-  // ranks exceed the CPUs of this process.
+  // the CPUs that its ranks may use leave no CPU for each.
   int spins() const;
   int own_world_rank() const { return board_->world_rank(own_slot_); }
 
@@ -120,6 +124,10 @@ class Watchdog {
     Clock::time_point last_beat;
     bool gone = false;
   };
+  struct Heard {
+    std::uint64_t count = 0;
+    std::optional<Clock::time_point> last;
+  };
 
   void open_peers();
   void wake() const;
@@ -132,9 +140,12 @@ class Watchdog {
   void check_library_calls();
   void talk_to_hosts();
   void hear_hosts();
-  // The ranks of hosts that were heard, but not for `silence`.
-  std::vector<int> unheard_ranks(std::chrono::milliseconds silence) const;
-  void await_news();
+  // The ranks of other hosts that were heard, but not for so long.
+  std::vector<int> unheard_ranks(double silence_s) const;
+  std::vector<PeerStatus> others_of(const std::vector<int>& group) const;
+  std::chrono::milliseconds news_wait(const std::vector<int>& pending) const;
+  void await_news(const Stage& stage, const std::vector<int>& group,
+                  std::chrono::milliseconds longest);
   void check_grace();
   void check_termination();
   std::string lost_message(std::uint32_t slot) const;
@@ -153,13 +164,13 @@ class Watchdog {
   std::atomic<bool> stopping_{false};
 
   mutable std::mutex mutex_;
-  std::vector<Peer> peers_;                // descriptors: the thread alone; beats: mutex_
-  std::optional<Fault> fault_;             // mutex_; constant once faulted_
-  Clock::time_point fault_time_;           // mutex_
-  std::list<LibraryCall*> library_calls_;  // mutex_
-  std::vector<std::optional<Clock::time_point>> heard_;  // mutex_; by host, those that were heard
-  std::optional<Clock::time_point> alive_time_;          // the thread alone
-  std::optional<Clock::time_point> terminate_time_;      // the thread alone
+  std::vector<Peer> peers_;                          // descriptors: the thread alone; beats: mutex_
+  std::optional<Fault> fault_;                       // mutex_; constant once faulted_
+  Clock::time_point fault_time_;                     // mutex_
+  std::list<LibraryCall*> library_calls_;            // mutex_
+  std::vector<Heard> heard_;                         // mutex_; by world rank, of other hosts
+  std::optional<Clock::time_point> alive_time_;      // the thread alone
+  std::optional<Clock::time_point> terminate_time_;  // the thread alone
 
   std::thread thread_;
 };

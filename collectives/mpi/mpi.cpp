@@ -79,7 +79,10 @@ std::vector<std::string> gather_hosts(MPI_Comm world) {
 // alone where they cannot share memory.
 std::pair<std::unique_ptr<Board>, std::uint32_t> open_board(MPI_Comm world) {
   int world_rank = 0;
+  int world_size = 0;
   MPI_Comm_rank(world, &world_rank);
+  MPI_Comm_size(world, &world_size);
+  const auto world_ranks = static_cast<std::uint32_t>(world_size);
   MPI_Comm node = MPI_COMM_NULL;
   check(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, world_rank, MPI_INFO_NULL, &node),
         "MPI_Comm_split_type");
@@ -89,7 +92,7 @@ std::pair<std::unique_ptr<Board>, std::uint32_t> open_board(MPI_Comm world) {
   MPI_Comm_size(node, &size);
 
   std::unique_ptr<Board> board;
-  if (rank == 0) board = Board::create(static_cast<std::uint32_t>(size));
+  if (rank == 0) board = Board::create(static_cast<std::uint32_t>(size), world_ranks);
   Board::Address address = board ? board->address() : Board::Address{};
   check(MPI_Bcast(&address, sizeof address, MPI_BYTE, 0, node), "MPI_Bcast");
   if (rank != 0) board = Board::attach(address);
@@ -100,7 +103,7 @@ std::pair<std::unique_ptr<Board>, std::uint32_t> open_board(MPI_Comm world) {
     if (rank == 0) {
       log::warn("ranks of this host cannot share memory: a lost rank is noticed at the deadline");
     }
-    board = Board::create(1);
+    board = Board::create(1, world_ranks);
     slot = 0;
   }
   board->enter(slot, world_rank);
@@ -111,7 +114,8 @@ std::pair<std::unique_ptr<Board>, std::uint32_t> open_board(MPI_Comm world) {
   return {std::move(board), slot};
 }
 
-// Collective. Every rank's way to one rank of each other host; null on one host.
+// Collective. Every rank's way to two ranks of each other host, so that one that stands still does
+// not keep the signs of life from its host; null on one host.
 std::unique_ptr<Relay> open_relay(MPI_Comm world, const HostMap& hosts) {
   if (hosts.hosts() == 1) return nullptr;
   int world_rank = 0;
@@ -123,7 +127,7 @@ std::unique_ptr<Relay> open_relay(MPI_Comm world, const HostMap& hosts) {
     job = std::uint64_t{random()} << 32 | random();
   }
   check(MPI_Bcast(&job, sizeof job, MPI_BYTE, 0, world), "MPI_Bcast");
-  auto relay = std::make_unique<Relay>(job, static_cast<std::uint32_t>(hosts.host_of(rank)));
+  auto relay = std::make_unique<Relay>(job, world_rank);
   std::vector<Relay::Address> all(hosts.ranks());
   check(MPI_Allgather(&relay->address(), sizeof(Relay::Address), MPI_BYTE, all.data(),
                       sizeof(Relay::Address), MPI_BYTE, world),
@@ -131,7 +135,10 @@ std::unique_ptr<Relay> open_relay(MPI_Comm world, const HostMap& hosts) {
   for (std::size_t host = 0; host < hosts.hosts(); ++host) {
     if (host == hosts.host_of(rank)) continue;
     const std::vector<int>& there = hosts.members(host);
-    relay->add_peer(all[static_cast<std::size_t>(there[hosts.place_of(rank) % there.size()])]);
+    for (std::size_t k = 0; k < std::min<std::size_t>(2, there.size()); ++k) {
+      const int peer = there[(hosts.place_of(rank) + k) % there.size()];
+      relay->add_peer(all[static_cast<std::size_t>(peer)]);
+    }
   }
   return relay;
 }

@@ -28,6 +28,32 @@ TEST_CASE("what the host says about itself is plausible") {
   CHECK(std::abs(host.load_1min - load) < 1);  // it moves slowly
 }
 
+CpuShare share_of(std::uint64_t low, std::uint64_t high = 0, int quota = 0) {
+  CpuShare share;
+  share.mask[0] = low;
+  share.mask[15] = high;
+  share.quota = quota;
+  return share;
+}
+
+TEST_CASE("CPUs that processes may use together are the union within the lowest quota") {
+  CHECK(usable_together({}) == 0);
+  CHECK(usable_together(std::vector{share_of(0b0110), share_of(0b0011, 1)}) == 4);
+  CHECK(usable_together(std::vector{share_of(0b1111, 0, 3), share_of(0b1111, 0, 2)}) == 2);
+  const CpuShare own = own_cpu_share();
+  CHECK(usable_together({&own, 1}) == read_host_info().usable_cpus);
+}
+
+TEST_CASE("processes have a CPU each where their masks and quotas leave one for each") {
+  CHECK(have_a_cpu_each(std::vector{share_of(0b11), share_of(0b11)}));
+  CHECK(have_a_cpu_each(std::vector{share_of(0b01), share_of(0b10)}));
+  CHECK(have_a_cpu_each(std::vector{share_of(0b01), share_of(0b11)}));
+  CHECK_FALSE(have_a_cpu_each(std::vector{share_of(0b11), share_of(0b11), share_of(0b11)}));
+  // Plenty of CPUs, but two are bound to one.
+  CHECK_FALSE(have_a_cpu_each(std::vector{share_of(0b01), share_of(0b01), share_of(0xf0)}));
+  CHECK_FALSE(have_a_cpu_each(std::vector{share_of(0b11, 0, 1), share_of(0b11, 0, 1)}));
+}
+
 TEST_CASE("the memory limit is the cgroup's only where it is below what exists") {
   HostInfo host;
   CHECK(host.memory_limit_bytes() == 0);

@@ -1,5 +1,6 @@
 // The board and the watchdog, with child processes as peers.
 #include <doctest/doctest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -58,7 +59,7 @@ bool becomes(const std::function<bool()>& condition, std::chrono::milliseconds w
 }
 
 TEST_CASE("what a rank writes on the board is what others read") {
-  const auto board = Board::create(3);
+  const auto board = Board::create(3, 18);
   const auto other = Board::attach(board->address());
   REQUIRE(other);
   board->enter(2, 17);
@@ -74,10 +75,14 @@ TEST_CASE("what a rank writes on the board is what others read") {
   board->beat(2);
   CHECK(other->heartbeat(2) == 1);
   CHECK(other->stage(0).group.empty());
+  board->hear(17);
+  board->hear(17);
+  CHECK(other->heard(17) == 2);
+  CHECK(other->heard(16) == 0);
 }
 
 TEST_CASE("the first fault stays") {
-  const auto board = Board::create(1);
+  const auto board = Board::create(1, 1);
   const auto other = Board::attach(board->address());
   CHECK_FALSE(other->fault());
   board->record_fault({Fault::Kind::kTimeout, {4, 2}, "node7", std::string(5000, 'x')});
@@ -91,7 +96,7 @@ TEST_CASE("the first fault stays") {
 }
 
 TEST_CASE("an address that leads to no board is refused") {
-  const auto board = Board::create(1);
+  const auto board = Board::create(1, 1);
   Board::Address address = board->address();
   ++address.nonce;
   CHECK_FALSE(Board::attach(address));
@@ -104,7 +109,7 @@ TEST_CASE("an address that leads to no board is refused") {
 }
 
 TEST_CASE("a peer that dies is named, and a wait would learn of it at once") {
-  auto board = Board::create(2);
+  auto board = Board::create(2, 2);
   board->enter(0, 0);
   PeerProcess peer(board->address());
   peer.wait_entered(*board);
@@ -127,7 +132,7 @@ TEST_CASE("a peer that dies is named, and a wait would learn of it at once") {
 }
 
 TEST_CASE("a peer that has finished may die") {
-  auto board = Board::create(2);
+  auto board = Board::create(2, 2);
   board->enter(0, 0);
   PeerProcess peer(board->address());
   peer.wait_entered(*board);
@@ -138,7 +143,7 @@ TEST_CASE("a peer that has finished may die") {
 }
 
 TEST_CASE("a heartbeat that stands still is named by a late wait, and only then") {
-  auto board = Board::create(2);
+  auto board = Board::create(2, 2);
   board->enter(0, 0);
   PeerProcess peer(board->address());  // it never beats
   peer.wait_entered(*board);
@@ -157,8 +162,30 @@ TEST_CASE("a heartbeat that stands still is named by a late wait, and only then"
   }
 }
 
+TEST_CASE("waits spin where the ranks of a host can have a CPU each") {
+  cpu_set_t all;
+  REQUIRE(::sched_getaffinity(0, sizeof all, &all) == 0);
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (int cpu = 0; CPU_COUNT(&one) == 0; ++cpu) {
+    if (CPU_ISSET(cpu, &all)) CPU_SET(cpu, &one);
+  }
+  const auto spins = [](const cpu_set_t& first, const cpu_set_t& second) {
+    auto board = Board::create(2, 2);
+    REQUIRE(::sched_setaffinity(0, sizeof first, &first) == 0);
+    board->enter(0, 0);
+    REQUIRE(::sched_setaffinity(0, sizeof second, &second) == 0);
+    board->enter(1, 1);
+    return Watchdog(std::move(board), 0, {"here", "here"}).spins();
+  };
+  CHECK(spins(one, one) == 0);
+  const int with_all = spins(one, all);
+  ::sched_setaffinity(0, sizeof all, &all);
+  CHECK((with_all > 0) == (read_host_info().usable_cpus >= 2));
+}
+
 TEST_CASE("a wait goes on for a moment after a peer reported a failure of its own") {
-  auto board = Board::create(1);
+  auto board = Board::create(1, 1);
   board->enter(0, 0);
   Watchdog watchdog(std::move(board), 0, {"here"});
   watchdog.fail({Fault::Kind::kPeerFailed, {0}, "here", "rank 0 (host here) failed: x"});

@@ -50,6 +50,23 @@ TEST_CASE("a rank of another host is named without a stage") {
   CHECK(fault.message.find("rank 7 on host h7: no answer") != std::string::npos);
 }
 
+TEST_CASE("a silent rank of a host that is heard is named before its neighbours") {
+  const auto far = [](int rank, double silent_s) {
+    PeerStatus status = peer(rank, {}, silent_s);
+    status.stage_known = false;
+    status.host_silent_s = 0.4;
+    return status;
+  };
+  // A rank speaks once a second: what is 1.5 s old is no silence.
+  const Fault fault = timeout_fault(kMine, 9, {far(6, 1.5), far(7, 3.2)}, {6});
+  CHECK(fault.ranks == std::vector<int>{7, 6});
+  CHECK(
+      fault.message ==
+      "all_reduce #41 of group dp, step 3 waited 9.0 s for rank 7 on host h7: no answer, no sign "
+      "of life for 3.2 s, though its host is heard; rank 6 on host h6: no answer, though its host "
+      "is heard");
+}
+
 TEST_CASE("a lost peer raises PeerLostError that names it") {
   const Fault fault{Fault::Kind::kPeerLost, {3}, "h3", "rank 3 is gone"};
   try {

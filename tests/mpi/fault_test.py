@@ -26,6 +26,17 @@ WRAPPER = ('trap : TERM USR1; "$@"; code=$?; echo "$code $EPOCHREALTIME" '
            '> "$NQD_TEST_FOLDER/exit.${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"; exit $code')
 # MPICH's launcher would otherwise end every rank by SIGKILL as soon as it misses one.
 FLAGS = {"openmpi": [], "mpich": ["-disable-auto-cleanup"]}
+# What waiting for a stopped rank may cost.
+MOST_OF_A_CORE = 0.05
+
+
+def cpu_seconds(pid):
+    """What all threads of a process have run, to the nanosecond (sched-stats.rst of the kernel)."""
+    total = 0
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{thread}/schedstat", encoding="ascii") as file:
+            total += int(file.read().split()[0])
+    return total / 1e9
 
 
 class Job:
@@ -62,6 +73,16 @@ class Job:
         os.kill(self.pids[rank], number)
         if number == signal.SIGSTOP:
             self.stopped = rank
+
+    def waiting_shares(self):
+        """The share of a core that each rank uses while it waits for the stopped one."""
+        pids = {rank: pid for rank, pid in self.pids.items() if rank != self.stopped}
+        time.sleep(0.4)
+        start = time.monotonic()
+        before = {rank: cpu_seconds(pid) for rank, pid in pids.items()}
+        time.sleep(1)
+        passed = time.monotonic() - start
+        return {rank: (cpu_seconds(pid) - before[rank]) / passed for rank, pid in pids.items()}
 
     def end_stopped(self):
         """Does for a launcher that leaves a stopped rank alone what others do once a rank has failed."""
@@ -135,6 +156,9 @@ class FaultTest(unittest.TestCase):
     def test_stopped_rank_is_named_after_the_deadline(self):
         job = Job(3, "reduce", deadline_ms=2000).wait_ready()
         job.strike(1, signal.SIGSTOP)
+        used = max(job.waiting_shares().values())
+        print(f"{self.id()}: waiting used {used:.1%} of a core", file=sys.stderr)
+        self.assertLessEqual(used, MOST_OF_A_CORE)
         exits, errors = job.finish()
         self.check_survivors(exits, errors, (0, 2), "NQD4002]: all_reduce #", 4)
         for rank in (0, 2):

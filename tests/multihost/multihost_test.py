@@ -103,17 +103,22 @@ class SlowLinkTest(OneBed):
             self.assertGreater(ring_s, two_s * 1.2)
 
 
-class FaultTest(unittest.TestCase):
-    """Rank 3, on beta, is struck, or beta's cable is cut. A bed for each: what is cut stays cut."""
+# As the ranks beside it say, and those of the other host.
+STANDS_STILL = "(no heartbeat|no answer, no sign of life) for"
 
-    def start(self, deadline_ms):
+
+class FaultTest(unittest.TestCase):
+    """A rank is struck, or beta's cable is cut. A bed for each: what is cut stays cut."""
+
+    def start(self, deadline_ms, placement="alpha:2,beta:2"):
         self.bed = entered(self.addCleanup, make_bed())
         self.folder = entered(self.addCleanup, tempfile.TemporaryDirectory())
         self.job = self.bed.mpirun(
-            "alpha:2,beta:2", ["bash", "-c", WRAPPER, "rank", ARGS.faults, "reduce", str(deadline_ms)],
+            placement, ["bash", "-c", WRAPPER, "rank", ARGS.faults, "reduce", str(deadline_ms)],
             environment=dict(os.environ, NQD_TEST_FOLDER=self.folder), timeout_s=20)
         self.pids = {}
-        while len(self.pids) < 4:
+        ranks = sum(int(host.split(":")[1]) for host in placement.split(","))
+        while len(self.pids) < ranks:
             line = self.job.readline()
             if not line:
                 self.fail(self.job.finish()[2])
@@ -161,7 +166,26 @@ class FaultTest(unittest.TestCase):
         self.start(2000)
         self.bed.strike("beta", self.pids[3], signal.SIGSTOP)
         for report in self.finish((0, 1, 2), 7).values():
-            self.assertIn("for rank 3 on host beta: no heartbeat for", report)
+            self.assertRegex(report, "for rank 3 on host beta: " + STANDS_STILL)
+
+    def test_stopped_rank_that_is_alone_on_its_host(self):
+        """The ranks of the other host wait for each other, and must not name each other."""
+        for placement, host, stopped in (("alpha:2,beta:1", "beta", 2), ("alpha:1,beta:2", "alpha", 0)):
+            with self.subTest(placement=placement):
+                self.start(2000, placement)
+                self.bed.strike(host, self.pids[stopped], signal.SIGSTOP)
+                survivors = [rank for rank in range(3) if rank != stopped]
+                for report in self.finish(survivors, 7).values():
+                    self.assertRegex(report, f"NQD4002.* for rank {stopped} on host {host}: no answer, "
+                                             "and its host has not been heard")
+
+    def test_stopped_rank_that_heard_the_other_host(self):
+        """What the stopped rank does not pass on must not make the other host look silent."""
+        self.start(4000, "alpha:2,beta:1")
+        self.bed.strike("alpha", self.pids[0], signal.SIGSTOP)
+        for report in self.finish((1, 2), 9).values():
+            self.assertRegex(report, "for rank 0 on host alpha: " + STANDS_STILL)
+            self.assertNotIn("rank 2", report.split(" for ", 1)[1])
 
     def test_cut_cable(self):
         self.start(2000)

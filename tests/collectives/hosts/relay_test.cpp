@@ -38,7 +38,7 @@ TEST_CASE("a fault and a sign of life arrive as they were sent") {
   there.send_alive();
   const auto alive = next(here);
   REQUIRE(alive);
-  CHECK(alive->host == 5);
+  CHECK(alive->rank == 5);
   CHECK_FALSE(alive->fault);
   there.send(lost("rank 3 is gone"));
   const auto news = next(here);
@@ -72,7 +72,7 @@ TEST_CASE("a watchdog tells of its fault, and believes what it is told") {
     auto relay = std::make_unique<Relay>(9, 0);
     elsewhere.add_peer(loopback(*relay));
     relay->add_peer(loopback(elsewhere));
-    auto board = Board::create(1);
+    auto board = Board::create(1, 3);
     board->enter(0, 0);
     Watchdog watchdog(std::move(board), 0, {"alpha", "beta"}, {}, std::move(relay));
     watchdog.publish({"world", Collective::kAllReduce, 1, 0, true});
@@ -100,7 +100,7 @@ TEST_CASE("who cannot tell who is at fault asks elsewhere before it blames its o
   Relay elsewhere(9, 1);
   auto relay = std::make_unique<Relay>(9, 0);
   elsewhere.add_peer(loopback(*relay));
-  auto board = Board::create(1);
+  auto board = Board::create(1, 3);
   board->enter(0, 0);
   Watchdog watchdog(std::move(board), 0, {"alpha", "beta", "beta"}, {}, std::move(relay));
   const std::jthread teller([&] {
@@ -110,6 +110,37 @@ TEST_CASE("who cannot tell who is at fault asks elsewhere before it blames its o
   watchdog.fail_timeout({"world", Collective::kAllReduce, 1, 0, true}, 1.0, {0, 1, 2}, {1});
   CHECK_THROWS_WITH_AS(watchdog.raise(), "rank 2 stands still", TimeoutError);
   watchdog.acknowledge();
+}
+
+TEST_CASE("who waits for a rank that waits too blames the silent one of another host") {
+  // Rank 0 waits for rank 1, and that for rank 2, which alone is on its host and whom rank 1 alone
+  // has heard.
+  auto board = Board::create(2, 3);
+  auto beside = Board::attach(board->address());
+  REQUIRE(beside);
+  const Stage call{"world", Collective::kAllReduce, 1, 0, true};
+  board->enter(0, 0);
+  beside->enter(1, 1);
+  beside->set_stage(1, call);
+  beside->hear(2);
+  Watchdog watchdog(std::move(board), 0, {"alpha", "alpha", "beta"}, {},
+                    std::make_unique<Relay>(9, 0));
+  const std::jthread heart([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      beside->beat(1);
+      std::this_thread::sleep_for(Watchdog::kTick);
+    }
+  });
+  watchdog.fail_timeout(call, 1.0, {0, 1, 2}, {1});
+  watchdog.acknowledge();
+  try {
+    watchdog.raise();
+  } catch (const TimeoutError& error) {
+    CHECK(error.waiting_for() == std::vector<int>{2, 1});
+    CHECK(std::string(error.what())
+              .starts_with("all_reduce #1 of group world waited 1.0 s for rank 2 on host beta: no "
+                           "answer, and its host has not been heard for 2.5 s"));
+  }
 }
 
 }  // namespace

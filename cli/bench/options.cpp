@@ -142,10 +142,7 @@ void add_sweep_flags(CLI::App& command, BenchFlags& flags) {
 }
 
 void add_run_flags(CLI::App& command, BenchFlags& flags) {
-  command
-      .add_option("--ranks", flags.ranks,
-                  "ranks asked for: threads without a launcher, checked against mpirun's")
-      ->check(CLI::Range(1, 1024));
+  add_session_flags(command, flags.session);
   command
       .add_option("--backend", flags.backend,
                   "local (threads), mpi, shm (processes of one host, messages through shared "
@@ -153,13 +150,6 @@ void add_run_flags(CLI::App& command, BenchFlags& flags) {
       ->capture_default_str();
   command.add_flag("--check-calls", flags.check_calls,
                    "ranks compare every call before it: a difference is named at once");
-  command
-      .add_option("--deadline", flags.deadline_s,
-                  "seconds that a rank waits for another before it names it")
-      ->check(CLI::Range(0.1, 86400.0))
-      ->capture_default_str();
-  command.add_flag("--json", flags.json, "print the evidence document on stdout, no table");
-  command.add_option("--output", flags.output, "write the evidence document to this file");
   command
       .add_option(
           "--cluster", flags.cluster,

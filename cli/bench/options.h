@@ -1,10 +1,10 @@
 // The flags of `nqd bench COLLECTIVE`.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/bench/session.h"
 #include "collectives/bench/bench.h"
 
 namespace CLI {
@@ -15,6 +15,7 @@ namespace nqd::cli {
 
 // As given; `bench` holds those that need no parsing.
 struct BenchFlags {
+  SessionFlags session;
   collectives::BenchOptions bench;
   std::string begin = "4K";
   std::string end = "64M";
@@ -26,12 +27,8 @@ struct BenchFlags {
   int check = 1;
   std::string time;
   std::string pair = "0,1";  // of a pingpong
-  std::optional<int> ranks;
   std::string backend = "auto";
   bool check_calls = false;
-  double deadline_s = 60;
-  bool json = false;
-  std::string output;
   std::string cluster;
   std::string compare;
   double tolerance = 0.1;

@@ -1,7 +1,6 @@
 #include "cli/bench/run.h"
 
 #include <algorithm>
-#include <atomic>
 #include <iostream>
 #include <optional>
 #include <string>
@@ -59,16 +58,16 @@ int run_rank(Communicator& world, const BenchFlags& flags, const collectives::Be
     if (speaker && is_calibration(flags.cluster)) {
       crossovers = planner::read_calibration(flags.cluster).crossovers;
     }
-    if (speaker && !flags.output.empty()) output.emplace(flags.output);
+    if (speaker && !flags.session.output.empty()) output.emplace(flags.session.output);
     if (speaker && !flags.append.empty()) open_lines(flags.append, lines);
   });
   if (!flags.cluster.empty()) share_tuning(world, crossovers, bench);
   reports::Envelope envelope = reports::begin_envelope("bench", context.argv);
-  envelope.world_size_asked = flags.ranks.value_or(world.size());
+  envelope.world_size_asked = flags.session.ranks.value_or(world.size());
   envelope.world_size_actual = world.size();
   envelope.backend = world.backend();
   envelope.ranks = gather_ranks(world, launcher);
-  const bool table_wanted = speaker && !flags.json;
+  const bool table_wanted = speaker && !flags.session.json;
   bool started = false;
   bool headed = false;
   BenchResult result = run_bench(world, bench, [&](const BenchRow& row) {
@@ -96,7 +95,7 @@ int run_rank(Communicator& world, const BenchFlags& flags, const collectives::Be
       output->write(document);
       output->commit();
     }
-    if (flags.json) std::cout << document;
+    if (flags.session.json) std::cout << document;
   });
   if (table_wanted) {
     print_changes(comparison);
@@ -123,20 +122,11 @@ int run_collective_bench(const BenchFlags& flags, const Context& context) {
     throw;
   }
   collectives::WorldOptions world;
-  world.ranks = flags.ranks;
   world.backend = flags.backend;
   world.check_calls = flags.check_calls;
-  world.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(flags.deadline_s * 1e3));
-  std::atomic<int> code = 0;
-  try {
-    collectives::run_world(world, [&](Communicator& comm) {
-      code = run_rank(comm, flags, bench, context, identity.launcher);
-    });
-  } catch (const Error& error) {
-    report_singletons(error, identity, context, flags.json, flags.output);
-    throw;
-  }
-  return code;
+  return run_ranks(flags.session, context, world, [&](Communicator& comm) {
+    return run_rank(comm, flags, bench, context, identity.launcher);
+  });
 }
 
 }  // namespace nqd::cli

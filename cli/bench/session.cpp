@@ -30,6 +30,25 @@ void write_document(const std::string& document, bool json, std::optional<Atomic
   if (json) std::cout << document;
 }
 
+// When `error` says that ranks were started which do not see each other (NQD3001 of MPI's world,
+// NQD3005): the first process prints and writes a document without rows whose verdict is
+// "singletons".
+void report_singletons(const Error& error, const collectives::LaunchIdentity& identity,
+                       const Context& context, const SessionFlags& flags) {
+  const std::string what = error.what();
+  const bool alone = error.code() == "NQD3005" ||
+                     (error.code() == "NQD3001" && what.find("singleton") != std::string::npos);
+  if (!alone || identity.rank != 0) return;
+  reports::Envelope envelope = reports::begin_envelope("bench", context.argv);
+  envelope.world_size_asked = identity.world_size;
+  envelope.ended_at = reports::now_utc();
+  BenchResult result;
+  result.verdicts.push_back(collectives::singletons_verdict(identity.world_size, what));
+  std::optional<AtomicFile> file;
+  if (!flags.output.empty()) file.emplace(flags.output);
+  write_document(reports::bench_json(envelope, result), flags.json, file);
+}
+
 int run_rank(Communicator& world, const SessionFlags& flags, const Context& context,
              const SessionNeeds& needs, const Measurement& measure, const std::string& launcher) {
   const bool speaker = world.rank() == 0;
@@ -84,17 +103,21 @@ void add_session_flags(CLI::App& command, SessionFlags& flags) {
 
 int run_session(const SessionFlags& flags, const Context& context, const SessionNeeds& needs,
                 const Measurement& measure) {
-  const collectives::LaunchIdentity identity = collectives::read_launch_identity();
-  collectives::WorldOptions world;
+  const std::string launcher = collectives::read_launch_identity().launcher;
+  return run_ranks(flags, context, {}, [&](Communicator& world) {
+    return run_rank(world, flags, context, needs, measure, launcher);
+  });
+}
+
+int run_ranks(const SessionFlags& flags, const Context& context, collectives::WorldOptions world,
+              const std::function<int(Communicator&)>& body) {
   world.ranks = flags.ranks;
   world.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(flags.deadline_s * 1e3));
   std::atomic<int> code = 0;
   try {
-    collectives::run_world(world, [&](Communicator& comm) {
-      code = run_rank(comm, flags, context, needs, measure, identity.launcher);
-    });
+    collectives::run_world(world, [&](Communicator& comm) { code = body(comm); });
   } catch (const Error& error) {
-    report_singletons(error, identity, context, flags.json, flags.output);
+    report_singletons(error, collectives::read_launch_identity(), context, flags);
     throw;
   }
   return code;
@@ -122,22 +145,6 @@ void print_verdicts(const std::vector<collectives::Verdict>& verdicts) {
                 verdict.code.c_str(), verdict.confidence.c_str(), verdict.evidence.c_str(),
                 verdict.cause.c_str(), verdict.next_step.c_str());
   }
-}
-
-void report_singletons(const Error& error, const collectives::LaunchIdentity& identity,
-                       const Context& context, bool json, const std::string& output) {
-  const std::string what = error.what();
-  const bool alone = error.code() == "NQD3005" ||
-                     (error.code() == "NQD3001" && what.find("singleton") != std::string::npos);
-  if (!alone || identity.rank != 0) return;
-  reports::Envelope envelope = reports::begin_envelope("bench", context.argv);
-  envelope.world_size_asked = identity.world_size;
-  envelope.ended_at = reports::now_utc();
-  BenchResult result;
-  result.verdicts.push_back(collectives::singletons_verdict(identity.world_size, what));
-  std::optional<AtomicFile> file;
-  if (!output.empty()) file.emplace(output);
-  write_document(reports::bench_json(envelope, result), json, file);
 }
 
 }  // namespace nqd::cli

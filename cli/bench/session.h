@@ -42,17 +42,16 @@ struct SessionNeeds {
 int run_session(const SessionFlags& flags, const Context& context, const SessionNeeds& needs,
                 const Measurement& measure);
 
+// Runs `body` on every rank of a world of `world` with the ranks and the deadline of `flags`, and
+// returns what it returned here. Ranks that do not see each other are reported before the error.
+int run_ranks(const SessionFlags& flags, const Context& context, collectives::WorldOptions world,
+              const std::function<int(collectives::Communicator&)>& body);
+
 // Collective. Who took part.
 std::vector<engine::RankIdentity> gather_ranks(collectives::Communicator& world,
                                                const std::string& launcher);
 
 // One comment block a verdict, on stdout.
 void print_verdicts(const std::vector<collectives::Verdict>& verdicts);
-
-// When `error` says that ranks were started which do not see each other (NQD3001 of MPI's world,
-// NQD3005): the first process prints and writes a document without rows whose verdict is
-// "singletons". `output` is the file to write, or empty.
-void report_singletons(const Error& error, const collectives::LaunchIdentity& identity,
-                       const Context& context, bool json, const std::string& output);
 
 }  // namespace nqd::cli

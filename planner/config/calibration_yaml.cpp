@@ -1,5 +1,3 @@
-#include <cmath>
-#include <functional>
 #include <string_view>
 #include <utility>
 
@@ -8,19 +6,17 @@
 #include "collectives/types.h"
 #include "planner/calibration/calibration.h"
 #include "planner/config/calibration_reader.h"
-#include "planner/config/field.h"
+#include "planner/config/calibration_values.h"
 #include "planner/config/read_value.h"
-#include "planner/config/suggest.h"
 #include "planner/config/yaml_tree.h"
 
 namespace nqd::planner {
 namespace {
 
-// Reads the fixed shape of a calibration; every mismatch becomes a finding.
-class CalibrationReader {
+// Reads the fixed shape of a calibration.
+class CalibrationReader : private CalibrationValues {
  public:
-  CalibrationReader(const Source& source, std::vector<Diagnostic>& diagnostics)
-      : source_(source), diagnostics_(diagnostics) {}
+  using CalibrationValues::CalibrationValues;
 
   Calibration read(const YamlNode& root) {
     Calibration calibration;
@@ -47,95 +43,6 @@ class CalibrationReader {
   }
 
  private:
-  struct Key {
-    std::string_view name;
-    std::function<void(const YamlNode&)> read;
-  };
-
-  void report(Place place, std::string path, std::string message, std::string hint = {}) {
-    Diagnostic diagnostic = source_.error("NQD1011", place, std::move(path), std::move(message));
-    diagnostic.hint = std::move(hint);
-    diagnostics_.push_back(std::move(diagnostic));
-  }
-
-  void wrong_type(const YamlNode& node, const std::string& path, const std::string& expected) {
-    report(node.place, path, path + " must be " + expected + ", not " + describe(node),
-           "a calibration is written by `nqd calibrate`; do not edit it by hand");
-  }
-
-  void read_map(const YamlNode& node, const std::string& path, const std::vector<Key>& keys,
-                const std::vector<std::string_view>& required) {
-    if (node.kind != YamlNode::Kind::kMap) {
-      wrong_type(node, path.empty() ? "a calibration file" : path, "a mapping");
-      return;
-    }
-    std::vector<std::string_view> names;
-    names.reserve(keys.size());
-    for (const Key& key : keys) names.push_back(key.name);
-    std::vector<std::string_view> absent = required;
-    for (const YamlEntry& entry : node.entries) {
-      std::erase(absent, entry.key);
-      bool known = false;
-      for (const Key& key : keys) {
-        if (key.name != entry.key) continue;
-        known = true;
-        key.read(entry.value);
-      }
-      if (known) continue;
-      const std::optional<std::string> meant = closest(entry.key, names);
-      if (meant) std::erase(absent, *meant);
-      report(entry.key_place, path,
-             "there is no key \"" + printable(entry.key) + "\" in a calibration" +
-                 (path.empty() ? "" : "'s " + path),
-             meant ? "did you mean " + *meant + "?" : "known here: " + joined(names));
-    }
-    if (!absent.empty()) {
-      report(node.place, path,
-             (path.empty() ? "the calibration" : path) + " lacks " + joined(absent));
-    }
-  }
-
-  void number(const YamlNode& node, const std::string& path, double& target) {
-    const bool plain = node.kind == YamlNode::Kind::kScalar && !node.quoted;
-    const std::optional<double> value = plain ? parse_number(node.text) : std::nullopt;
-    if (!value || !std::isfinite(*value)) {
-      wrong_type(node, path, "a finite number");
-    } else if (*value < 0) {
-      report(node.place, path, path + " is negative: " + node.text);
-    } else {
-      target = *value;
-    }
-  }
-
-  void integer(const YamlNode& node, const std::string& path, std::int64_t& target) {
-    const bool plain = node.kind == YamlNode::Kind::kScalar && !node.quoted;
-    const std::optional<std::int64_t> value = plain ? parse_integer(node.text) : std::nullopt;
-    if (!value) {
-      wrong_type(node, path, "an integer");
-    } else if (*value < 1) {
-      report(node.place, path, path + " must be at least 1, not " + node.text);
-    } else {
-      target = *value;
-    }
-  }
-
-  void flag(const YamlNode& node, const std::string& path, bool& target) {
-    const bool plain = node.kind == YamlNode::Kind::kScalar && !node.quoted;
-    if (plain && (node.text == "true" || node.text == "false")) {
-      target = node.text == "true";
-    } else {
-      wrong_type(node, path, "true or false");
-    }
-  }
-
-  void text(const YamlNode& node, const std::string& path, std::string& target) {
-    if (node.kind != YamlNode::Kind::kScalar) {
-      wrong_type(node, path, "text");
-    } else {
-      target = node.text;
-    }
-  }
-
   std::vector<CalibratedCurve> curves(const YamlNode& node) {
     std::vector<CalibratedCurve> result;
     if (node.kind != YamlNode::Kind::kSequence) {
@@ -206,19 +113,6 @@ class CalibrationReader {
   void check_algorithm(Place place, const std::string& path, const std::string& name) {
     if (name.empty() || collectives::parse_algorithm(name)) return;
     report(place, path, path + " has an unknown algorithm " + printable(name));
-  }
-
-  // Calls read(item, path) for each; a list may be empty unless `what` says otherwise.
-  template <typename Read>
-  void read_list(const YamlNode& node, const std::string& path, const std::string& what,
-                 bool may_be_empty, const Read& read) {
-    if (node.kind != YamlNode::Kind::kSequence || (node.items.empty() && !may_be_empty)) {
-      wrong_type(node, path, what);
-      return;
-    }
-    for (std::size_t i = 0; i < node.items.size(); ++i) {
-      read(node.items[i], path + "[" + std::to_string(i) + "]");
-    }
   }
 
   std::vector<SamplePoint> points(const YamlNode& node, const std::string& list_path) {
@@ -348,9 +242,6 @@ class CalibrationReader {
       }
     }
   }
-
-  const Source& source_;
-  std::vector<Diagnostic>& diagnostics_;
 };
 
 bool looks_like_evidence(std::string_view text) {

@@ -16,8 +16,8 @@
 
 #include "base/log.h"
 #include "collectives/cost.h"
-#include "collectives/world.h"
 #include "tests/cases/case_values.h"
+#include "tests/mpi/launched.h"
 
 namespace nqd::collectives {
 namespace {
@@ -239,7 +239,7 @@ bool anyone(Communicator& world, bool mine) {
   return value != 0;
 }
 
-int soak(Communicator& world, double seconds, std::uint64_t seed) {
+std::vector<std::string> soak(Communicator& world, double seconds, std::uint64_t seed) {
   Dice dice(seed);
   const auto start = std::chrono::steady_clock::now();
   const auto over = [&] {
@@ -258,12 +258,13 @@ int soak(Communicator& world, double seconds, std::uint64_t seed) {
     wrong += run_some(group, shared, calls);
   }
   const bool failed = anyone(world, wrong > 0);
-  if (world.rank() == 0) {
-    std::printf("%zu calls on %d ranks (%s), seed %llu: %s\n", calls, world.size(),
-                std::string(world.backend()).c_str(), static_cast<unsigned long long>(seed),
-                failed ? "WRONG RESULTS" : "no mismatch");
-  }
-  return failed ? 1 : 0;
+  if (world.rank() != 0) return {};
+  const std::string text = std::to_string(calls) + " calls on " + std::to_string(world.size()) +
+                           " ranks (" + std::string(world.backend()) + "), seed " +
+                           std::to_string(seed);
+  if (failed) return {text + ": WRONG RESULTS"};
+  std::printf("%s: no mismatch\n", text.c_str());
+  return {};
 }
 
 }  // namespace
@@ -272,23 +273,7 @@ int soak(Communicator& world, double seconds, std::uint64_t seed) {
 int main(int argc, char** argv) {
   using namespace nqd::collectives;
   if (argc < 4) return 2;
-  int code = 2;
-  try {
-    WorldOptions options;
-    options.ranks = std::stoi(argv[2]);
-    if (argc > 4) options.backend = argv[4];
-    run_world(options, [&](Communicator& world) {
-      if (argc > 4 && world.backend() != argv[4]) {
-        throw nqd::Error(nqd::ExitCode::kNo, "soak", "not the backend that was asked for", "");
-      }
-      const int of_rank = soak(world, std::stod(argv[1]), std::stoull(argv[3]));
-      if (world.rank() == 0) code = of_rank;
-    });
-    if (read_launch_identity().rank != 0) code = 0;
-  } catch (const nqd::Error& error) {
-    nqd::log::error(error.code() + " " + error.what());
-    code = static_cast<int>(error.exit_code());
-  }
-  if (code != 0) abort_process(code);
-  return 0;
+  return run_launched(std::stoi(argv[2]), argc > 4 ? argv[4] : "auto", [&](Communicator& world) {
+    return soak(world, std::stod(argv[1]), std::stoull(argv[3]));
+  });
 }

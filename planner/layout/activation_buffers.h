@@ -18,7 +18,8 @@
 //   layers.3.fc              S [rows, gates·f]; layers.3.activated S [rows, f]
 //   head.{input, norm, norm.mean, norm.rstd}; with sequence parallelism head.norm is the gathered
 //   head.logits              float32 [rows, vocabulary of the rank], in backward their gradient
-//   head.inverse_sum         float32 [rows]
+//   head.maximum             float32 [rows]; head.sums float32 [2, rows]: of the exponentials, and
+//                            the targets' logits
 // Selective recomputation keeps attention and lse of no layer, full recomputation nothing of a
 // layer but the input of the first of every train.recompute_every layers of a chunk. What is not
 // kept has one set for all layers ("shared.recompute0.", … one a layer of a group), or, where
@@ -72,6 +73,14 @@ std::int64_t residual_rows(const Config& config);
 // Layers of a group whose first input alone is kept: train.recompute_every with full
 // recomputation, else 0.
 std::int64_t recompute_group(const TrainSpec& train);
+
+// Float32 of scratch that attention takes a thread (engine/cpu/blocked_attention.h: its backward).
+std::int64_t attention_scratch_elements(std::int64_t sequence, std::int64_t head_width);
+
+// Rows of a product of stacked blocks that canonical numerics cut into slices at a time, and the
+// float32 of its partial sums.
+inline constexpr std::int64_t kSlicedRows = 128;
+std::int64_t product_scratch_elements(const Config& config);
 
 // The list of one rank of `stage`. The same on every tp rank. Preconditions: those of chunk_units
 // (planner/layout/rank_units.h).

@@ -25,9 +25,9 @@ class ActivationArena {
   ActivationArena& operator=(const ActivationArena&) = delete;
 
   bool has(std::string_view name) const { return places_.find(name) != places_.end(); }
-  // Throws std::out_of_range for a name that is not in the list.
-  std::byte* at(std::string_view name) const;
-  std::int64_t bytes(std::string_view name) const;
+  // Throw std::out_of_range for a name that is not in the list.
+  std::byte* at(std::string_view name) const { return place(name).data; }
+  std::int64_t bytes(std::string_view name) const { return place(name).bytes; }
 
  private:
   struct Place {
@@ -35,6 +35,8 @@ class ActivationArena {
     std::int64_t bytes = 0;
     MemoryTag tag = MemoryTag::kActivations;
   };
+  const Place& place(std::string_view name) const;
+
   std::map<std::string, Place, std::less<>> places_;
   Buffer own_;
   collectives::SharedBuffer shared_;

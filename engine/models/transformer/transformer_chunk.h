@@ -10,17 +10,19 @@
 // The caller walks the units: forward 0 … n−1; backward n−1 … 0, backward_input and later
 // backward_weight of each; before backward_input of a unit, recompute() of every unit of
 // recompute_before(unit), ascending. It hands in the weights of the one unit that is at work, so
-// that they may be gathered for the call and freed after it.
+// that they may be gathered for the call and freed after it. With full recomputation of groups of
+// more than one layer the weights of a group are needed a third time.
 //
 // Communication in the tp group, a micro-batch: all_reduce after each row-parallel product (2 a
 // layer forward), of the gradient of the input of each column-parallel product (2 a layer
-// backward), of the token embedding, of the head's input gradient; float32, [rows, h] each. With
-// sequence parallelism each is a reduce_scatter (float32), and an all_gather (S) stands before each
-// column-parallel product and before the gradient of each row-parallel one; backward_weight gathers
-// a layer's two norm outputs again, and sums the gradients of what all ranks hold (norms, biases
-// of row-parallel products, positions) in one all_reduce a unit. The cross-entropy all_reduces the
-// maxima [rows] and (sum of exponentials, target logit) [rows, 2], float32. Full recomputation
-// repeats the forward calls of a layer but, in the last layer of a group, the last one.
+// backward), of the head's input gradient (float32, [rows, h] each), and of the token embedding
+// (S). With sequence parallelism each is a reduce_scatter instead, and an all_gather (S) stands
+// before each column-parallel product and before the gradient of each row-parallel one and of the
+// embedding; backward_weight gathers a layer's two norm outputs again, and sums the gradients of
+// what all ranks hold (norms, biases of row-parallel products, positions) in one all_reduce a unit.
+// The cross-entropy all_reduces the maxima [rows] and the sums of exponentials with the targets'
+// logits [2, rows], float32. Full recomputation repeats the forward calls of a layer but, in the
+// last layer of a group, the last one.
 #pragma once
 
 #include <cstddef>
@@ -33,16 +35,12 @@
 #include "engine/gemm/fixed/fixed_gemm.h"
 #include "engine/models/transformer/activation_arena.h"
 #include "engine/models/transformer/context.h"
+#include "engine/models/transformer/rank_shape.h"
+#include "engine/threads/worker_pool.h"
 #include "planner/layout/rank_units.h"
 #include "planner/spec.h"
 
 namespace nqd::engine {
-
-struct TransformerOptions {
-  double dropout = 0;  // probability of a zero
-  double norm_epsilon = 1e-5;
-  double rope_base = 10000;
-};
 
 // Units [begin, end) of a chunk.
 struct UnitRange {
@@ -53,13 +51,15 @@ struct UnitRange {
 
 class TransformerChunk {
  public:
+  class Impl;  // by storage type; known to transformer_chunk.cpp alone
+
   // The chunk's units are planner::chunk_units(config, chunk, tp.rank). `arena` holds
   // planner::activation_buffers of the chunk's stage; `products` computes all products in canonical
   // numerics and those of 16-bit storage. All must outlive this object, which allocates nothing
   // that grows with the model.
   TransformerChunk(const planner::Config& config, const TransformerOptions& options,
                    std::int64_t chunk, const TensorParallel& tp, ActivationArena& arena,
-                   FixedGemm& products);
+                   FixedGemm& products, WorkerPool* workers = nullptr);
   ~TransformerChunk();
   TransformerChunk(TransformerChunk&&) noexcept;
   TransformerChunk& operator=(TransformerChunk&&) noexcept;
@@ -100,7 +100,6 @@ class TransformerChunk {
   std::int64_t unmasked_rows() const;
 
  private:
-  class Impl;
   std::unique_ptr<Impl> impl_;
 };
 

@@ -1,0 +1,311 @@
+#include "engine/models/transformer/decoder_layer.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "engine/cpu/activations.h"
+#include "engine/cpu/blocked_attention.h"
+#include "engine/cpu/epilogue.h"
+#include "engine/cpu/norms.h"
+#include "engine/cpu/rotary.h"
+#include "planner/layout/activation_buffers.h"
+
+namespace nqd::engine {
+
+using cpu::DropoutSite;
+
+template <typename S>
+typename DecoderLayer<S>::Affine DecoderLayer<S>::affine(const planner::LocalUnit& unit,
+                                                         const std::string& name) {
+  return {offset_of(unit, name + ".weight"), offset_of(unit, name + ".bias")};
+}
+
+template <typename S>
+DecoderLayer<S>::DecoderLayer(const planner::LocalUnit& unit, UnitContext<S>& context)
+    : c_(context),
+      layer_(unit.layer),
+      norm1_(affine(unit, "norm1")),
+      qkv_(affine(unit, context.shape.split_qkv ? "attention.q" : "attention.qkv")),
+      kv_(affine(unit, "attention.kv")),
+      attention_proj_(affine(unit, "attention.proj")),
+      norm2_(affine(unit, "norm2")),
+      fc_(affine(unit, "mlp.fc")),
+      mlp_proj_(affine(unit, "mlp.proj")),
+      replicated_(unit) {}
+
+template <typename S>
+void DecoderLayer<S>::forward(const S* weights, const LayerActivations<S>& a, S* output,
+                              const Pass& pass) {
+  const RankShape& s = c_.shape;
+  c_.norm_forward(a.norm1, a.input, tensor_at(weights, norm1_.weight),
+                  tensor_at(weights, norm1_.bias));
+  const S* const in1 = c_.gather_rows(a.norm1.output, c_.workspace.gathered);
+  if (s.split_qkv) {
+    column_forward(a.qkv, s.qkv(), in1, weights, qkv_, s.queries);
+    column_forward(a.qkv + s.queries, s.qkv(), in1, weights, kv_, 2 * s.keys);
+  } else {
+    column_forward(a.qkv, s.qkv(), in1, weights, qkv_, s.qkv());
+  }
+  if (s.rotary) {
+    const std::int64_t table = s.sequence * s.head_width / 2;
+    cpu::rotary_forward(a.qkv, c_.workspace.rotary, c_.workspace.rotary + table,
+                        {s.rows, s.sequence, s.heads + s.kv_heads, s.head_width, s.qkv()});
+  }
+  attention_forward(a, pass);
+  row_forward(a.attention_residual, a.attention, s.queries, weights, attention_proj_, a.input, pass,
+              DropoutSite::kAttentionOutput);
+
+  c_.norm_forward(a.norm2, a.attention_residual, tensor_at(weights, norm2_.weight),
+                  tensor_at(weights, norm2_.bias));
+  const S* const in2 = c_.gather_rows(a.norm2.output, c_.workspace.gathered);
+  const std::int64_t fc_width = s.gates * s.ffn;
+  column_forward(a.fc, fc_width, in2, weights, fc_, fc_width);
+  c_.for_ranges(s.rows, [&](std::int64_t begin, std::int64_t end) {
+    S* const out = a.activated + begin * s.ffn;
+    const S* const in = a.fc + begin * fc_width;
+    if (s.gates == 1) {
+      cpu::gelu(out, in, (end - begin) * s.ffn);
+    } else {
+      cpu::swiglu(out, in, end - begin, s.ffn);
+    }
+  });
+  if (output == nullptr) return;
+  row_forward(output, a.activated, s.ffn, weights, mlp_proj_, a.attention_residual, pass,
+              DropoutSite::kMlpOutput);
+}
+
+template <typename S>
+void DecoderLayer<S>::column_forward(S* out, std::int64_t stride, const S* in, const S* weights,
+                                     const Affine& at, std::int64_t width) {
+  const RankShape& s = c_.shape;
+  const S* const bias = tensor_at(weights, at.bias);
+  for (std::int64_t row = 0; bias != nullptr && row < s.rows; ++row) {
+    std::copy_n(bias, width, out + row * stride);
+  }
+  c_.products.run({s.rows, width, s.hidden, matrix(in, s.hidden),
+                   matrix(weights + at.weight, s.hidden, Transpose::kYes), result(out, stride),
+                   1.0F, bias != nullptr});
+}
+
+template <typename S>
+void DecoderLayer<S>::row_forward(S* out, const S* in, std::int64_t width, const S* weights,
+                                  const Affine& at, const S* residual, const Pass& pass,
+                                  DropoutSite site) {
+  const RankShape& s = c_.shape;
+  const S* const bias = tensor_at(weights, at.bias);
+  const std::optional<cpu::Dropout> masks = c_.dropout(pass, layer_, site);
+  FixedProduct product{s.rows,
+                       s.hidden,
+                       width,
+                       matrix(in, width),
+                       matrix(weights + at.weight, width, Transpose::kYes),
+                       result(c_.workspace.partial, s.hidden)};
+  if constexpr (std::is_same_v<S, float>) {
+    // Saves a pass: the product is added to the residual where it is to be.
+    if (!s.slices.canonical && c_.group.size() == 1 && !masks) {
+      cpu::bias_dropout_residual<S>(out, residual, bias, nullptr, s.rows, s.hidden, nullptr, 0);
+      product.c = result(out, s.hidden);
+      product.accumulate = true;
+      return c_.products.run(product);
+    }
+  }
+  c_.products.run_sliced(product, width * c_.group.size());
+  const float* const reduced = c_.reduce_partial();
+  c_.for_ranges(s.residual_rows, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t i = begin * s.hidden;
+    cpu::bias_dropout_residual(out + i, reduced + i, bias, residual + i, end - begin, s.hidden,
+                               masks ? &*masks : nullptr, c_.first_row_of_step(pass) + begin);
+  });
+}
+
+template <typename S>
+void DecoderLayer<S>::attention_forward(const LayerActivations<S>& a, const Pass& pass) {
+  const RankShape& s = c_.shape;
+  const cpu::AttentionLayout layout =
+      cpu::packed_attention(s.batch, s.sequence, s.heads, s.kv_heads, s.head_width, s.causal);
+  const std::optional<cpu::Dropout> masks = c_.dropout(pass, layer_, DropoutSite::kAttention);
+  const cpu::AttentionDropout dropout{masks.value_or(cpu::Dropout{}), pass.first_sequence,
+                                      c_.group.rank() * s.heads, s.model_heads};
+  c_.for_scratch_ranges(layout.kv_items(), [&](std::int64_t begin, std::int64_t end, float* room) {
+    cpu::blocked_attention_forward(a.attention, a.lse, a.qkv, a.qkv + s.queries,
+                                   a.qkv + s.queries + s.keys, layout, {begin, end},
+                                   masks ? &dropout : nullptr, room);
+  });
+}
+
+template <typename S>
+void DecoderLayer<S>::backward_input(const S* weights, const LayerActivations<S>& a,
+                                     const LayerStash<S>& stash, S* stream, bool attention_again,
+                                     const Pass& pass) {
+  std::fill_n(stash.replicated, replicated_.elements(), 0.0F);
+  mlp_backward_input(weights, a, stash, stream, pass);
+  if (attention_again) attention_forward(a, pass);
+  attention_backward_input(weights, a, stash, stream, pass);
+}
+
+template <typename S>
+void DecoderLayer<S>::mlp_backward_input(const S* weights, const LayerActivations<S>& a,
+                                         const LayerStash<S>& stash, S* stream, const Pass& pass) {
+  const RankShape& s = c_.shape;
+  const S* const part =
+      c_.branch_gradient(stash.d_mlp, stream, pass, layer_, DropoutSite::kMlpOutput);
+  if (mlp_proj_.bias >= 0) {
+    cpu::add_column_sums(replicated_.at(stash.replicated, mlp_proj_.bias), part, s.residual_rows,
+                         s.hidden, s.hidden, s.blocks);
+  }
+  S* const d_activated = s.gates == 1 ? stash.d_fc : c_.workspace.d_inner;
+  row_backward_input(d_activated, stash.d_mlp, weights, mlp_proj_, s.ffn);
+  const std::int64_t fc_width = s.gates * s.ffn;
+  c_.for_ranges(s.rows, [&](std::int64_t begin, std::int64_t end) {
+    S* const d_fc = stash.d_fc + begin * fc_width;
+    const S* const fc = a.fc + begin * fc_width;
+    if (s.gates == 1) {
+      cpu::gelu_backward(d_fc, d_fc, fc, (end - begin) * s.ffn);
+    } else {
+      cpu::swiglu_backward(d_fc, d_activated + begin * s.ffn, fc, end - begin, s.ffn);
+    }
+  });
+  c_.products.run_stacked(c_.workspace.partial, s.rows, s.hidden, fc_blocks(stash.d_fc, weights),
+                          c_.group.size());
+  finish_branch(weights, norm2_, a.norm2, a.attention_residual, stash.replicated, stream);
+}
+
+template <typename S>
+void DecoderLayer<S>::attention_backward_input(const S* weights, const LayerActivations<S>& a,
+                                               const LayerStash<S>& stash, S* stream,
+                                               const Pass& pass) {
+  const RankShape& s = c_.shape;
+  const S* const part =
+      c_.branch_gradient(stash.d_attention, stream, pass, layer_, DropoutSite::kAttentionOutput);
+  if (attention_proj_.bias >= 0) {
+    cpu::add_column_sums(replicated_.at(stash.replicated, attention_proj_.bias), part,
+                         s.residual_rows, s.hidden, s.hidden, s.blocks);
+  }
+  row_backward_input(c_.workspace.d_inner, stash.d_attention, weights, attention_proj_, s.queries);
+  attention_core_backward(a, stash, pass);
+  c_.products.run_stacked(c_.workspace.partial, s.rows, s.hidden, qkv_blocks(stash.d_qkv, weights),
+                          c_.group.size());
+  finish_branch(weights, norm1_, a.norm1, a.input, stash.replicated, stream);
+}
+
+template <typename S>
+void DecoderLayer<S>::attention_core_backward(const LayerActivations<S>& a,
+                                              const LayerStash<S>& stash, const Pass& pass) {
+  const RankShape& s = c_.shape;
+  const cpu::AttentionLayout layout =
+      cpu::packed_attention(s.batch, s.sequence, s.heads, s.kv_heads, s.head_width, s.causal);
+  const std::optional<cpu::Dropout> masks = c_.dropout(pass, layer_, DropoutSite::kAttention);
+  const cpu::AttentionDropout dropout{masks.value_or(cpu::Dropout{}), pass.first_sequence,
+                                      c_.group.rank() * s.heads, s.model_heads};
+  const std::int64_t k = s.queries;
+  const std::int64_t v = s.queries + s.keys;
+  c_.for_scratch_ranges(layout.kv_items(), [&](std::int64_t begin, std::int64_t end, float* room) {
+    cpu::blocked_attention_backward(
+        stash.d_qkv, stash.d_qkv + k, stash.d_qkv + v, c_.workspace.d_inner, a.attention, a.lse,
+        a.qkv, a.qkv + k, a.qkv + v, layout, {begin, end}, masks ? &dropout : nullptr, room);
+  });
+  if (!s.rotary) return;
+  const std::int64_t table = s.sequence * s.head_width / 2;
+  cpu::rotary_backward(stash.d_qkv, c_.workspace.rotary, c_.workspace.rotary + table,
+                       {s.rows, s.sequence, s.heads + s.kv_heads, s.head_width, s.qkv()});
+}
+
+template <typename S>
+void DecoderLayer<S>::row_backward_input(S* d_in, const S* d_out, const S* weights,
+                                         const Affine& at, std::int64_t width) {
+  const RankShape& s = c_.shape;
+  c_.products.run({s.rows, width, s.hidden, matrix(d_out, s.hidden),
+                   matrix(weights + at.weight, width), result(d_in, width)});
+}
+
+template <typename S>
+StackedBlocks DecoderLayer<S>::fc_blocks(const S* d_fc, const S* weights) const {
+  const RankShape& s = c_.shape;
+  const std::int64_t stride = s.gates * s.ffn;
+  const std::int64_t width = s.slices.canonical ? s.ffn : stride;
+  StackedBlocks blocks;
+  for (std::int64_t begin = 0; begin < stride; begin += width) {
+    blocks.add({matrix(d_fc + begin, stride),
+                matrix(weights + fc_.weight + begin * s.hidden, s.hidden), width});
+  }
+  return blocks;
+}
+
+template <typename S>
+StackedBlocks DecoderLayer<S>::qkv_blocks(const S* d_qkv, const S* weights) const {
+  const RankShape& s = c_.shape;
+  StackedBlocks blocks;
+  const auto add = [&](std::int64_t column, std::int64_t weight, std::int64_t width) {
+    blocks.add({matrix(d_qkv + column, s.qkv()), matrix(weights + weight, s.hidden), width});
+  };
+  if (!s.slices.canonical && !s.split_qkv) {
+    add(0, qkv_.weight, s.qkv());
+    return blocks;
+  }
+  const std::int64_t keys = s.split_qkv ? kv_.weight : qkv_.weight + s.queries * s.hidden;
+  add(0, qkv_.weight, s.queries);
+  add(s.queries, keys, s.keys);
+  add(s.queries + s.keys, keys + s.keys * s.hidden, s.keys);
+  return blocks;
+}
+
+template <typename S>
+void DecoderLayer<S>::finish_branch(const S* weights, const Affine& norm,
+                                    const NormBuffers<S>& kept, const S* in, float* replicated,
+                                    S* stream) {
+  c_.reduce_partial();
+  const S* const d_norm = c_.norm_gradient();
+  c_.norm_backward_weight(replicated_.at(replicated, norm.weight),
+                          replicated_.at(replicated, norm.bias), d_norm, in, kept);
+  c_.norm_backward_input(stream, stream, d_norm, in, tensor_at(weights, norm.weight), kept);
+}
+
+template <typename S>
+void DecoderLayer<S>::backward_weight(float* gradients, const LayerActivations<S>& a,
+                                      const LayerStash<S>& stash) {
+  const RankShape& s = c_.shape;
+  weight_gradient(gradients, mlp_proj_, stash.d_mlp, s.hidden, s.hidden, a.activated, s.ffn);
+  const S* const in2 = c_.gather_rows(a.norm2.output, c_.workspace.gathered);
+  const std::int64_t fc_width = s.gates * s.ffn;
+  weight_gradient(gradients, fc_, stash.d_fc, fc_width, fc_width, in2, s.hidden);
+  column_bias_gradient(gradients, fc_, stash.d_fc, fc_width, fc_width);
+
+  weight_gradient(gradients, attention_proj_, stash.d_attention, s.hidden, s.hidden, a.attention,
+                  s.queries);
+  const S* const in1 = c_.gather_rows(a.norm1.output, c_.workspace.gathered);
+  const std::int64_t q_width = s.split_qkv ? s.queries : s.qkv();
+  weight_gradient(gradients, qkv_, stash.d_qkv, s.qkv(), q_width, in1, s.hidden);
+  column_bias_gradient(gradients, qkv_, stash.d_qkv, s.qkv(), q_width);
+  if (s.split_qkv) {
+    const S* const d_kv = stash.d_qkv + s.queries;
+    weight_gradient(gradients, kv_, d_kv, s.qkv(), 2 * s.keys, in1, s.hidden);
+    column_bias_gradient(gradients, kv_, d_kv, s.qkv(), 2 * s.keys);
+  }
+
+  if (c_.group.sequence_parallel()) {
+    c_.group.template sum<float>(
+        {stash.replicated, static_cast<std::size_t>(replicated_.elements())});
+  }
+  replicated_.add(gradients, stash.replicated);
+}
+
+template <typename S>
+void DecoderLayer<S>::weight_gradient(float* gradients, const Affine& at, const S* d_out,
+                                      std::int64_t stride, std::int64_t out_width, const S* in,
+                                      std::int64_t in_width) {
+  c_.products.run({out_width, in_width, c_.shape.rows, matrix(d_out, stride, Transpose::kYes),
+                   matrix(in, in_width), result(gradients + at.weight, in_width), 1.0F, true});
+}
+
+template <typename S>
+void DecoderLayer<S>::column_bias_gradient(float* gradients, const Affine& at, const S* d_out,
+                                           std::int64_t stride, std::int64_t width) {
+  if (at.bias < 0) return;
+  cpu::add_column_sums(gradients + at.bias, d_out, c_.shape.rows, width, stride, 1);
+}
+
+template class DecoderLayer<float>;
+template class DecoderLayer<BFloat16>;
+template class DecoderLayer<Float16>;
+
+}  // namespace nqd::engine

@@ -1,0 +1,95 @@
+#include "engine/models/transformer/embeddings.h"
+
+#include <algorithm>
+
+#include "engine/cpu/lookup.h"
+
+namespace nqd::engine {
+namespace {
+
+// Over the rows of the residual stream, in place; forward and backward alike.
+template <typename S>
+void drop_out(UnitContext<S>& c, S* x, const Pass& pass) {
+  const auto masks = c.dropout(pass, 0, cpu::DropoutSite::kEmbedding);
+  if (!masks) return;
+  const std::int64_t first = c.first_row_of_step(pass) * c.shape.hidden;
+  c.for_ranges(c.shape.residual_elements(), [&](std::int64_t begin, std::int64_t end) {
+    cpu::apply_dropout(x + begin, x + begin, *masks, first + begin, end - begin);
+  });
+}
+
+cpu::VocabularyRange vocabulary(const RankShape& shape) {
+  return {shape.first_token, shape.first_token + shape.tokens};
+}
+
+}  // namespace
+
+template <typename S>
+void TokenEmbedding<S>::forward(S* out, const S* table, const std::int32_t* tokens,
+                                const Pass& pass) {
+  const RankShape& s = c_.shape;
+  // Messages travel in the workspace, which the other ranks can reach.
+  S* const rows = c_.group.size() == 1 ? out : reinterpret_cast<S*>(c_.workspace.partial);
+  cpu::token_lookup(rows, tokens, table, vocabulary(s), s.rows, s.hidden);
+  const auto all = static_cast<std::size_t>(s.rows * s.hidden);
+  const auto own = static_cast<std::size_t>(s.residual_elements());
+  if (c_.group.sequence_parallel()) {
+    S* const part = reinterpret_cast<S*>(c_.workspace.scattered);
+    c_.group.template sum_scatter<S>({rows, all}, {part, own});
+    std::copy_n(part, own, out);
+  } else if (c_.group.size() > 1) {
+    c_.group.template sum<S>({rows, all});
+    std::copy_n(rows, all, out);
+  }
+  if (drops_out_) drop_out(c_, out, pass);
+}
+
+template <typename S>
+void TokenEmbedding<S>::backward_input(S* stream, const Pass& pass) {
+  if (drops_out_) drop_out(c_, stream, pass);
+}
+
+template <typename S>
+void TokenEmbedding<S>::backward_weight(float* table_gradient, const S* stream,
+                                        const std::int32_t* tokens) {
+  const S* const rows = c_.gather_rows(stream, c_.workspace.gathered);
+  cpu::token_lookup_backward(table_gradient, rows, tokens, vocabulary(c_.shape), c_.shape.rows,
+                             c_.shape.hidden);
+}
+
+template <typename S>
+void PositionEmbedding<S>::forward(S* x, const S* table, const Pass& pass) {
+  const RankShape& s = c_.shape;
+  cpu::add_positions(x, table, s.first_row, s.residual_rows, s.sequence, s.hidden);
+  drop_out(c_, x, pass);
+}
+
+template <typename S>
+void PositionEmbedding<S>::backward_input(S* stream, const Pass& pass) {
+  drop_out(c_, stream, pass);
+}
+
+template <typename S>
+void PositionEmbedding<S>::backward_weight(float* table_gradient, const S* stream) {
+  const RankShape& s = c_.shape;
+  if (!c_.group.sequence_parallel()) {
+    return cpu::add_positions_backward(table_gradient, stream, s.first_row, s.residual_rows,
+                                       s.sequence, s.hidden, s.blocks);
+  }
+  const std::int64_t elements = s.sequence * s.hidden;
+  float* const sums = c_.workspace.positions;
+  std::fill_n(sums, elements, 0.0F);
+  cpu::add_positions_backward(sums, stream, s.first_row, s.residual_rows, s.sequence, s.hidden,
+                              s.blocks);
+  c_.group.template sum<float>({sums, static_cast<std::size_t>(elements)});
+  for (std::int64_t i = 0; i < elements; ++i) table_gradient[i] += sums[i];
+}
+
+template class TokenEmbedding<float>;
+template class TokenEmbedding<BFloat16>;
+template class TokenEmbedding<Float16>;
+template class PositionEmbedding<float>;
+template class PositionEmbedding<BFloat16>;
+template class PositionEmbedding<Float16>;
+
+}  // namespace nqd::engine

@@ -1,0 +1,48 @@
+// The end of a decoder: the final norm, and the logits with their cross-entropy, whose vocabulary
+// is split over the tp ranks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "engine/cpu/cross_entropy.h"
+#include "engine/models/transformer/unit_context.h"
+
+namespace nqd::engine {
+
+template <typename S>
+class FinalNorm {
+ public:
+  FinalNorm(const planner::LocalUnit& head, UnitContext<S>& context);
+
+  // a.norm.output receives the norm of all rows.
+  void forward(const S* weights, const HeadBuffers<S>& a);
+  // From what Logits::backward_input left; `stream` [R, h] receives the gradient of a.input.
+  void backward_input(const S* weights, const HeadBuffers<S>& a, float* replicated, S* stream);
+  void backward_weight(float* gradients, float* replicated);
+
+ private:
+  UnitContext<S>& c_;
+  std::int64_t weight_, bias_;
+  ReplicatedTensors replicated_;
+};
+
+// `table` [vocabulary of the rank, h]: the head's weight or the token table.
+template <typename S>
+class Logits {
+ public:
+  explicit Logits(UnitContext<S>& context) : c_(context) {}
+
+  // Leaves the losses of the rows in the workspace.
+  void forward(const S* table, const HeadBuffers<S>& a);
+  // The logits become their gradient, and that of the norm's output is left, reduced over tp.
+  void backward_input(const S* table, const HeadBuffers<S>& a, const Pass& pass);
+  void backward_weight(float* table_gradient, const HeadBuffers<S>& a);
+
+ private:
+  cpu::LogitsShape logits_shape(std::int64_t rows) const;
+
+  UnitContext<S>& c_;
+};
+
+}  // namespace nqd::engine

@@ -1,0 +1,101 @@
+#include "engine/models/transformer/products.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "engine/gemm/gemm.h"
+#include "planner/layout/activation_buffers.h"
+
+namespace nqd::engine {
+namespace {
+
+bool is_float32(const FixedProduct& product) {
+  return product.a.type == DType::kFloat32 && product.b.type == DType::kFloat32 &&
+         product.c.type == DType::kFloat32;
+}
+
+// The operand that begins `row` rows and `column` columns of op(x) further.
+FixedInput at(const FixedInput& x, std::int64_t row, std::int64_t column) {
+  const bool transposed = x.op == Transpose::kYes;
+  const std::int64_t elements = transposed ? column * x.stride + row : row * x.stride + column;
+  FixedInput moved = x;
+  moved.data = static_cast<const std::byte*>(x.data) +
+               elements * static_cast<std::int64_t>(size_bytes(x.type));
+  return moved;
+}
+
+std::int64_t slice_width(std::int64_t full, int total) { return (full + total - 1) / total; }
+
+}  // namespace
+
+KSlices SliceShare::of(std::int64_t full) const {
+  if (!canonical) return {};
+  return {total, first, first + count, slice_width(full, total)};
+}
+
+void Products::run(const FixedProduct& product) {
+  if (share_.canonical || !is_float32(product)) return fixed_.run(product);
+  gemm(product.a.op, product.b.op, product.m, product.n, product.k, product.alpha,
+       static_cast<const float*>(product.a.data), product.a.stride,
+       static_cast<const float*>(product.b.data), product.b.stride,
+       product.accumulate ? 1.0F : 0.0F, static_cast<float*>(product.c.data), product.c.stride);
+}
+
+void Products::run_sliced(FixedProduct product, std::int64_t full) {
+  product.slices = share_.of(full);
+  run(product);
+}
+
+void Products::run_stacked(float* out, std::int64_t m, std::int64_t n,
+                           std::span<const StackedBlock> blocks, int tp) {
+  if (blocks.size() == 1) {
+    const StackedBlock& one = blocks.front();
+    return run_sliced({m, n, one.width, one.a, one.b, result(out, n)}, one.width * tp);
+  }
+  if (share_.canonical) return run_slices(out, m, n, blocks, tp);
+  bool accumulate = false;
+  for (const StackedBlock& block : blocks) {
+    run({m, n, block.width, block.a, block.b, result(out, n), 1.0F, accumulate});
+    accumulate = true;
+  }
+}
+
+// Partial sums of finished nodes wait on a stack, nearest on top, as in a binary counter.
+void Products::run_slices(float* out, std::int64_t m, std::int64_t n,
+                          std::span<const StackedBlock> blocks, int tp) {
+  const auto add = [](float* __restrict to, const float* __restrict from, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) to[i] += from[i];
+  };
+  for (std::int64_t row = 0; row < m; row += planner::kSlicedRows) {
+    const std::int64_t rows = std::min(planner::kSlicedRows, m - row);
+    float* sums = out + row * n;
+    int height = 0;
+    const auto level = [&](int i) { return i == 0 ? sums : scratch_ + (i - 1) * rows * n; };
+    for (int slice = 0; slice < share_.count; ++slice) {
+      run_slice(level(height++), row, rows, n, blocks, tp, share_.first + slice);
+      // As many nodes are complete as the number of slices so far has trailing zero bits.
+      for (int done = slice + 1; done % 2 == 0; done /= 2) {
+        --height;
+        add(level(height - 1), level(height), rows * n);
+      }
+    }
+    // The ragged end of a number of slices that is no power of two.
+    for (; height > 1; --height) add(level(height - 2), level(height - 1), rows * n);
+  }
+}
+
+void Products::run_slice(float* out, std::int64_t first_row, std::int64_t m, std::int64_t n,
+                         std::span<const StackedBlock> blocks, int tp, int slice) {
+  bool accumulate = false;
+  for (const StackedBlock& block : blocks) {
+    const std::int64_t part = slice_width(block.width * tp, share_.total);
+    const std::int64_t begin = std::min((slice - share_.first) * part, block.width);
+    const std::int64_t width = std::min(part, block.width - begin);
+    if (width == 0 && accumulate) continue;
+    fixed_.run({m, n, width, at(block.a, first_row, begin), at(block.b, begin, 0), result(out, n),
+                1.0F, accumulate});
+    accumulate = true;
+  }
+}
+
+}  // namespace nqd::engine

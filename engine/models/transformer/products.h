@@ -1,0 +1,88 @@
+// The matrix products of a model under both kinds of numerics.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include "base/dtype.h"
+#include "engine/gemm/fixed/fixed_gemm.h"
+
+namespace nqd::engine {
+
+template <typename T>
+constexpr DType type_of() {
+  if constexpr (std::is_same_v<T, float>) return DType::kFloat32;
+  if constexpr (std::is_same_v<T, BFloat16>) return DType::kBFloat16;
+  return DType::kFloat16;
+}
+
+template <typename T>
+FixedInput matrix(const T* data, std::int64_t stride, Transpose op = Transpose::kNo) {
+  return {data, stride, op, type_of<T>()};
+}
+template <typename T>
+FixedOutput result(T* data, std::int64_t stride) {
+  return {data, stride, type_of<T>()};
+}
+
+// A part of the sum over k of a product of stacked blocks (q | k | v, gate | up): `width` columns
+// of a and rows of b.
+struct StackedBlock {
+  FixedInput a;
+  FixedInput b;
+  std::int64_t width = 0;
+};
+
+// The at most three blocks of a layer's products, without a heap.
+class StackedBlocks {
+ public:
+  void add(const StackedBlock& block) { blocks_[count_++] = block; }
+  operator std::span<const StackedBlock>() const { return {blocks_.data(), count_}; }
+
+ private:
+  std::array<StackedBlock, 3> blocks_{};
+  std::size_t count_ = 0;
+};
+
+// Which slices of the sums that tp divides are a rank's, and how rows are summed.
+struct SliceShare {
+  bool canonical = false;  // else every sum is one slice
+  int total = 1;
+  int first = 0;
+  int count = 1;
+
+  // Of a sum over `full` terms of all tp ranks together.
+  KSlices of(std::int64_t full) const;
+};
+
+class Products {
+ public:
+  // `scratch`: planner::product_scratch_elements floats.
+  Products(FixedGemm& fixed, const SliceShare& share, float* scratch)
+      : fixed_(fixed), share_(share), scratch_(scratch) {}
+
+  // Fast numerics compute products of float32 by the library, all else by `fixed`.
+  void run(const FixedProduct& product);
+  // The rank's part of a product whose k is divided by tp, `full` in all: a node of the tree over
+  // slices.
+  void run_sliced(FixedProduct product, std::int64_t full);
+  // The same for the sum over stacked blocks, each divided by tp: out [m,n] float32. A slice is one
+  // chain through its part of every block in turn.
+  void run_stacked(float* out, std::int64_t m, std::int64_t n, std::span<const StackedBlock> blocks,
+                   int tp);
+
+ private:
+  void run_slices(float* out, std::int64_t m, std::int64_t n, std::span<const StackedBlock> blocks,
+                  int tp);
+  void run_slice(float* out, std::int64_t first_row, std::int64_t m, std::int64_t n,
+                 std::span<const StackedBlock> blocks, int tp, int slice);
+
+  FixedGemm& fixed_;
+  SliceShare share_;
+  float* scratch_;
+};
+
+}  // namespace nqd::engine

@@ -1,0 +1,131 @@
+// Canonical numerics: losses and gradients are the same to the bit however tensor and sequence
+// parallelism, recomputation and the pipeline divide the work.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "tests/engine/models/run_model.h"
+
+using nqd::planner::Config;
+using nqd::planner::Recompute;
+using nqd::planner::Schedule;
+using nqd::tests::Batch;
+using nqd::tests::ModelPass;
+using nqd::tests::ModelRun;
+using nqd::tests::Tensors;
+
+namespace {
+
+void check_equal(const ModelRun& run, const ModelRun& reference) {
+  REQUIRE(run.losses.size() == reference.losses.size());
+  CHECK(std::memcmp(run.losses.data(), reference.losses.data(), run.losses.size() * 8) == 0);
+  CHECK(run.unmasked == reference.unmasked);
+  REQUIRE(run.gradients.size() == reference.gradients.size());
+  for (const auto& [name, expected] : reference.gradients) {
+    INFO(name);
+    const std::vector<float>& values = run.gradients.at(name);
+    REQUIRE(values.size() == expected.size());
+    CHECK(std::memcmp(values.data(), expected.data(), values.size() * 4) == 0);
+    CHECK(std::any_of(values.begin(), values.end(), [](float x) { return x != 0; }));
+  }
+}
+
+struct Mesh {
+  std::int64_t tp = 1;
+  bool sp = false;
+  Recompute recompute = Recompute::kNone;
+  std::int64_t every = 1;
+  std::int64_t pp = 1;
+  Schedule schedule = Schedule::k1F1B;
+  std::int64_t vpp = 1;
+};
+
+Config on_mesh(Config config, const Mesh& mesh) {
+  config.parallel.tp = mesh.tp;
+  config.parallel.sequence_parallel = mesh.sp;
+  config.parallel.pp = mesh.pp;
+  config.parallel.vpp = mesh.vpp;
+  config.parallel.schedule = mesh.schedule;
+  config.train.recompute = mesh.recompute;
+  config.train.recompute_every = mesh.every;
+  // Micro-batches enough for every schedule here; one of them runs.
+  config.train.global_batch_size = config.train.micro_batch_size * 2 * mesh.pp;
+  return config;
+}
+
+const std::vector<Mesh> kMeshes = {
+    {.tp = 2},
+    {.tp = 4},
+    {.tp = 8},
+    {.tp = 2, .sp = true},
+    {.tp = 8, .sp = true},
+    {.recompute = Recompute::kSelective},
+    {.recompute = Recompute::kFull},
+    {.recompute = Recompute::kFull, .every = 3},
+    {.tp = 4, .sp = true, .recompute = Recompute::kSelective},
+    {.tp = 2, .sp = true, .recompute = Recompute::kFull, .every = 2},
+    {.pp = 2},
+    {.pp = 2, .schedule = Schedule::kInterleaved, .vpp = 2},
+    {.tp = 2, .recompute = Recompute::kFull, .every = 2, .pp = 4},
+    {.pp = 2, .schedule = Schedule::kZbH1},
+    {.tp = 2, .sp = true, .recompute = Recompute::kFull, .pp = 2, .schedule = Schedule::kZbH1},
+    {.recompute = Recompute::kSelective, .pp = 4, .schedule = Schedule::kZbH1},
+};
+
+void check_meshes(const Config& config, const ModelPass& pass) {
+  const Tensors weights = nqd::tests::make_weights(config.model, 11);
+  const Batch batch = nqd::tests::make_batch(config, 12);
+  const ModelRun reference = nqd::tests::run_model(on_mesh(config, {}), weights, batch, pass);
+  for (const Mesh& mesh : kMeshes) {
+    INFO("tp ", mesh.tp, ", sp ", mesh.sp, ", recompute ", name(mesh.recompute), " every ",
+         mesh.every, ", pp ", mesh.pp, ", ", name(mesh.schedule));
+    check_equal(nqd::tests::run_model(on_mesh(config, mesh), weights, batch, pass), reference);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a tied GPT with an odd vocabulary has the same bits on every mesh") {
+  check_meshes(nqd::tests::small_gpt(), {});
+}
+
+TEST_CASE("dropout draws the same masks on every mesh and when it is computed again") {
+  const Config config = nqd::tests::small_gpt();
+  const ModelPass dropping{.options = {.dropout = 0.1}};
+  check_meshes(config, dropping);
+
+  const Tensors weights = nqd::tests::make_weights(config.model, 11);
+  const Batch batch = nqd::tests::make_batch(config, 12);
+  const double dropped = nqd::tests::run_model(config, weights, batch, dropping).loss();
+  CHECK(dropped != nqd::tests::run_model(config, weights, batch).loss());
+  ModelPass elsewhere = dropping;
+  elsewhere.first_sequence = 7;
+  CHECK(dropped != nqd::tests::run_model(config, weights, batch, elsewhere).loss());
+}
+
+TEST_CASE("a Llama with grouped queries and an untied head has the same bits on every mesh") {
+  check_meshes(nqd::tests::small_llama(), {});
+}
+
+TEST_CASE("bfloat16 and float16 storage have the same bits on every mesh") {
+  Config config = nqd::tests::small_llama();
+  config.train.precision = nqd::planner::Precision::kBFloat16;
+  check_meshes(config, {});
+  config = nqd::tests::small_gpt();
+  config.train.precision = nqd::planner::Precision::kFloat16;
+  check_meshes(config, {.loss_scale = 64});
+}
+
+TEST_CASE("a power of two of the loss scale is in every gradient, exactly") {
+  const Config config = nqd::tests::small_gpt();
+  const Tensors weights = nqd::tests::make_weights(config.model, 11);
+  const Batch batch = nqd::tests::make_batch(config, 12);
+  const ModelRun plain = nqd::tests::run_model(config, weights, batch);
+  const ModelRun scaled = nqd::tests::run_model(config, weights, batch, {.loss_scale = 256});
+  for (const auto& [name, values] : plain.gradients) {
+    INFO(name);
+    const std::vector<float>& larger = scaled.gradients.at(name);
+    for (std::size_t i = 0; i < values.size(); ++i) REQUIRE(larger[i] == 256 * values[i]);
+  }
+}

@@ -7,17 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "base/dtype.h"
 #include "collectives/cost.h"
 #include "planner/layout/rank_units.h"
 #include "planner/layout/state_shape.h"
 
 namespace nqd::planner {
-
-// What the store runs among `ranks` ranks, which reach each other's memory or do not: direct where
-// they do. Else a reduction is what collectives::canonical_algorithm says, in fast numerics a ring;
-// all_gather is a ring, all_to_all pairwise.
-collectives::Algorithm state_algorithm(collectives::Collective collective, std::int64_t ranks,
-                                       std::uint64_t bytes, bool canonical, bool reaches_memory);
 
 // Calls of one collective in one group: "dp", "dp_shard", "dp_replicate" or "embedding".
 struct StateTraffic {
@@ -37,8 +32,32 @@ struct StateTrafficOptions {
   std::vector<std::int64_t> gathers{};
 };
 
-// Of a rank that holds `units` (all chunks of its stage) and is `rank` of dp. One row a group and
-// collective that has calls.
+// Equal calls of a step, on one bucket or unit.
+struct StateCall {
+  enum class Purpose : std::uint8_t {
+    kReplicaSum,       // gradients over the replicas, beside the last backward
+    kReplicaExchange,  // of partial sums that one collective does not add, after it
+    kLeafSum,          // the gradient of one micro-batch over its shards, beside its backward
+    kUpdateGather,     // weights after the update
+    kUseGather,        // weights before each use
+    kEnds,             // the gradient of a tied table
+  };
+  std::string group;
+  Purpose purpose = Purpose::kReplicaSum;
+  collectives::Collective collective = collectives::Collective::kAllReduce;
+  collectives::Algorithm algorithm = collectives::Algorithm::kAuto;
+  std::int64_t elements = 0;  // of the full vector
+  DType type = DType::kFloat32;
+  std::int64_t calls = 0;
+  collectives::RankTraffic sent{};  // in all of them
+  double ready = 1;                 // of sums: the share of a backward after which they can start
+};
+
+// Of a rank that holds `units` (all chunks of its stage) and is `rank` of dp; sums in the order in
+// which backward completes them.
+std::vector<StateCall> state_calls(const StateShape& shape, const std::vector<LocalUnit>& units,
+                                   std::int64_t rank, const StateTrafficOptions& options);
+// The same, one row a group and collective.
 std::vector<StateTraffic> state_traffic(const StateShape& shape,
                                         const std::vector<LocalUnit>& units, std::int64_t rank,
                                         const StateTrafficOptions& options);

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "collectives/canonical/canonical.h"
+#include "planner/layout/engine_algorithm.h"
 #include "planner/layout/state_buffers.h"
-#include "planner/layout/state_traffic.h"
 
 namespace nqd::engine {
 
@@ -15,8 +15,10 @@ using collectives::ReduceOp;
 
 Algorithm store_algorithm(const collectives::Communicator& group, Collective collective,
                           std::uint64_t bytes, bool canonical) {
-  return planner::state_algorithm(collective, group.size(), bytes, canonical,
-                                  group.shares_memory());
+  const auto numerics =
+      canonical ? collectives::Numerics::kCanonical : collectives::Numerics::kFast;
+  return planner::engine_algorithm(numerics, collective, group.size(), bytes, DType::kFloat32,
+                                   group.shares_memory());
 }
 
 double timed_wait(collectives::Work& work) {

@@ -15,7 +15,7 @@
 
 namespace nqd::engine {
 
-// planner::state_algorithm on `group`.
+// planner::engine_algorithm on `group`.
 collectives::Algorithm store_algorithm(const collectives::Communicator& group,
                                        collectives::Collective collective, std::uint64_t bytes,
                                        bool canonical);

@@ -26,6 +26,7 @@ void add_explain_command(CLI::App& app, Context& context);
 void add_export_command(CLI::App& app, Context& context);
 void add_import_command(CLI::App& app, Context& context);
 void add_mesh_plan_command(CLI::App& app, Context& context);
+void add_parity_command(CLI::App& app, Context& context);
 void add_report_command(CLI::App& app, Context& context);
 void add_schema_command(CLI::App& app, Context& context);
 void add_search_command(CLI::App& app, Context& context);

@@ -5,28 +5,32 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <map>
 #include <span>
 #include <string>
 #include <utility>
 
 #include "collectives/cost.h"
-#include "planner/plan/communication.h"
+#include "planner/layout/control.h"
+#include "planner/reference/reference_plan.h"
 
 namespace nqd::engine {
 namespace {
 
 constexpr double kMiB = 1024.0 * 1024.0;
 
-double predicted_bytes(const planner::Plan& plan, const std::string& category) {
-  const auto& categories = plan.memory.stages.front().categories;
-  const auto found = categories.find(category);
-  return found == categories.end() ? 0.0 : found->second;
+double bytes_of(const planner::StageMemory& memory, const std::string& category) {
+  const auto found = memory.categories.find(category);
+  return found == memory.categories.end() ? 0.0 : found->second;
 }
 
-std::uint64_t bytes_sent(const collectives::Traffic& traffic) {
-  std::uint64_t total = 0;
-  for (const auto& [key, count] : traffic) total += count.bytes_sent;
-  return total;
+// A ring all_reduce of `count` values of 8 bytes over all ranks.
+double control_bytes(const planner::Config& config, std::int64_t rank, std::size_t count) {
+  return static_cast<double>(
+      collectives::rank_traffic(collectives::Collective::kAllReduce, collectives::Algorithm::kRing,
+                                static_cast<std::size_t>(config.parallel.ranks()),
+                                static_cast<std::size_t>(rank), count, 8)
+          .bytes_sent);
 }
 
 // Before the first step, every eval_every steps, and at the end.
@@ -52,7 +56,9 @@ AuditRow finish(AuditRow row) {
   return row;
 }
 
-std::vector<AuditRow> memory_rows(const planner::Plan& plan, const MemoryLedger& ledger) {
+std::vector<AuditRow> memory_rows(const planner::Config& config, std::int64_t rank,
+                                  const MemoryLedger& ledger) {
+  const planner::StageMemory planned = planner::reference_memory(config, rank);
   std::vector<AuditRow> rows;
   for (std::size_t i = 0; i < static_cast<std::size_t>(MemoryTag::kCount); ++i) {
     const auto tag = static_cast<MemoryTag>(i);
@@ -61,7 +67,7 @@ std::vector<AuditRow> memory_rows(const planner::Plan& plan, const MemoryLedger&
     row.kind = is_persistent(tag) ? "persistent" : "transient";
     row.unit = "bytes";
     row.exact = true;
-    row.predicted = predicted_bytes(plan, row.category);
+    row.predicted = bytes_of(planned, row.category);
     row.measured = static_cast<double>(ledger.peak_bytes(tag));
     row.note = "peak of tagged allocations";
     rows.push_back(finish(std::move(row)));
@@ -69,35 +75,29 @@ std::vector<AuditRow> memory_rows(const planner::Plan& plan, const MemoryLedger&
   return rows;
 }
 
-std::vector<AuditRow> traffic_rows(const planner::Plan& plan, const collectives::Traffic& dp,
-                                   const collectives::Traffic& control, int rank, int ranks) {
-  using collectives::Algorithm;
-  using collectives::Collective;
-  const auto own = static_cast<std::size_t>(rank);
-  const auto all = static_cast<std::size_t>(ranks);
-  const std::int64_t steps = plan.config.train.steps;
-  const auto sum_bytes = [&](std::size_t count) {
-    return static_cast<double>(
-        collectives::rank_traffic(Collective::kAllReduce, Algorithm::kRing, all, own, count, 8)
-            .bytes_sent);
-  };
-  AuditRow gradients;
-  gradients.category = "dp.all_reduce";
-  gradients.predicted =
-      static_cast<double>(planner::ddp_bytes_sent(plan.config, rank)) * static_cast<double>(steps);
-  gradients.measured = static_cast<double>(bytes_sent(dp));
-  AuditRow sums;
-  sums.category = "control.all_reduce";
-  sums.predicted = sum_bytes(2) * static_cast<double>(steps + evaluations(plan.config.train)) +
-                   sum_bytes(static_cast<std::size_t>(steps));
-  sums.measured = static_cast<double>(bytes_sent(control));
-  std::vector<AuditRow> rows = {std::move(gradients), std::move(sums)};
-  for (AuditRow& row : rows) {
+std::vector<AuditRow> traffic_rows(const planner::Config& config, std::int64_t rank,
+                                   const SentCounts& sent) {
+  const std::int64_t steps = config.train.steps;
+  std::map<SentKey, double> planned;
+  for (const planner::GroupTraffic& traffic : planner::reference_traffic(config, rank)) {
+    planned[{traffic.group, traffic.collective}] +=
+        traffic.bytes_sent_per_rank * static_cast<double>(steps);
+  }
+  planned[{"control", "all_reduce"}] = control_bytes(config, rank, planner::kTotalsWords) *
+                                           static_cast<double>(steps + evaluations(config.train)) +
+                                       control_bytes(config, rank, static_cast<std::size_t>(steps));
+  std::vector<AuditRow> rows;
+  for (const SentKey& key : sent_keys()) {
+    const auto measured = sent.find(key);
+    AuditRow row;
+    row.category = key.first + "." + key.second;
     row.kind = "communicated";
     row.unit = "bytes";
     row.exact = true;
+    row.predicted = planned[key];
+    row.measured = measured == sent.end() ? 0 : static_cast<double>(measured->second.bytes_sent);
     row.note = "bytes sent by a rank, counted in the transport";
-    row = finish(std::move(row));
+    rows.push_back(finish(std::move(row)));
   }
   return rows;
 }

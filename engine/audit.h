@@ -8,17 +8,20 @@
 #include "base/ledger.h"
 #include "collectives/communicator.h"
 #include "engine/records.h"
+#include "engine/train/traffic_meter.h"
 #include "planner/plan/plan.h"
 
 namespace nqd::engine {
 
-// Persistent and transient bytes, a row for every tag of the ledger, also those at 0: all ranks
-// have the same rows. Exact.
-std::vector<AuditRow> memory_rows(const planner::Plan& plan, const MemoryLedger& ledger);
-// Bytes sent of a whole run by group; exact. "control" carries a sum of two doubles for each step
-// and each evaluation, and at the end one maximum over the step times.
-std::vector<AuditRow> traffic_rows(const planner::Plan& plan, const collectives::Traffic& dp,
-                                   const collectives::Traffic& control, int rank, int ranks);
+// Persistent and transient bytes of `rank`, a row for every tag of the ledger, also those at 0: all
+// ranks have the same rows. Exact.
+std::vector<AuditRow> memory_rows(const planner::Config& config, std::int64_t rank,
+                                  const MemoryLedger& ledger);
+// Bytes that `rank` sent in the steps of a run, a row for every group and collective of
+// sent_keys(); exact. `sent` leaves out what evaluations sent but on "control", which sums once a
+// step, once an evaluation, and at the end takes the maximum of the step times.
+std::vector<AuditRow> traffic_rows(const planner::Config& config, std::int64_t rank,
+                                   const SentCounts& sent);
 // Anonymous resident-set growth of the process against everything the ledgers of its ranks hold: a
 // buffer that no tag knows of shows here. Allowed: −2 %, +5 % + 32 MiB (library and thread
 // workspaces).

@@ -6,8 +6,6 @@
 namespace nqd::engine {
 namespace {
 
-constexpr std::int32_t kMasked = -1;
-
 std::size_t bytes(std::int64_t sequences, std::int64_t sequence) {
   return static_cast<std::size_t>(sequences * sequence) * sizeof(std::int32_t);
 }
@@ -29,13 +27,7 @@ void MicroBatch::load_sample(const TokenFile& file, std::uint64_t sample, std::i
               row_of(targets_.as<std::int32_t>(), row));
 }
 
-void MicroBatch::load_training(const TokenFile& file, const Sampler& sampler, std::uint64_t step,
-                               std::uint64_t global_batch, int rank, int ranks,
-                               std::int64_t index) {
-  const std::uint64_t first =
-      Sampler::first_position(step, global_batch, static_cast<std::uint64_t>(rank),
-                              static_cast<std::uint64_t>(ranks)) +
-      static_cast<std::uint64_t>(index * sequences_);
+void MicroBatch::load_training(const TokenFile& file, const Sampler& sampler, std::uint64_t first) {
   for (std::int64_t row = 0; row < sequences_; ++row) {
     load_sample(file, sampler.at(first + static_cast<std::uint64_t>(row)), row);
   }
@@ -47,7 +39,7 @@ void MicroBatch::load_heldout(const TokenFile& file, std::uint64_t first, std::i
       load_sample(file, first + static_cast<std::uint64_t>(row), row);
     } else {
       std::ranges::fill(row_of(tokens_.as<std::int32_t>(), row), 0);
-      std::ranges::fill(row_of(targets_.as<std::int32_t>(), row), kMasked);
+      std::ranges::fill(row_of(targets_.as<std::int32_t>(), row), kMaskedTarget);
     }
   }
 }

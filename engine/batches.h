@@ -10,14 +10,16 @@
 
 namespace nqd::engine {
 
+// A target that counts for nothing: no loss, no gradient.
+inline constexpr std::int32_t kMaskedTarget = -1;
+
 // Holds the tokens and targets of one micro-batch (tag kData: 2 × 4 bytes a token).
 class MicroBatch {
  public:
   MicroBatch(std::int64_t sequences, std::int64_t sequence, MemoryLedger& ledger);
 
-  // Micro-batch `index` of `rank`'s share of a 0-based training step.
-  void load_training(const TokenFile& file, const Sampler& sampler, std::uint64_t step,
-                     std::uint64_t global_batch, int rank, int ranks, std::int64_t index);
+  // The samples at positions [first, first + sequences) of the run.
+  void load_training(const TokenFile& file, const Sampler& sampler, std::uint64_t first);
   // Held-out samples [first, first + count) in file order, count ≤ sequences; the rest is masked.
   void load_heldout(const TokenFile& file, std::uint64_t first, std::int64_t count);
 

@@ -17,6 +17,7 @@ struct StepRecord {
   std::int64_t tokens = 0;
   double step_s = 0;     // maximum over ranks
   double grad_norm = 0;  // before clipping
+  bool skipped = false;  // loss or gradients were not finite: no update
   double lr = 0;
   double exposed_communication_s = 0;  // rank 0: time waiting for buckets after backward ended
 };
@@ -79,8 +80,9 @@ struct TrainResult {
   double tokens_per_s = 0;  // median over steps after the first
   double mfu = 0;           // 0 = peak unknown
   std::int64_t parameters = 0;
+  std::int64_t skipped_steps = 0;
   std::string data_digest;     // SHA-256 of the dataset; known on the rank that verified it
-  std::string weights_sha256;  // of the final weights of rank 0, for bitwise comparison
+  std::string weights_sha256;  // of the final float32 weights, all tensors whole: equal on any mesh
   std::string gemm_library;
   std::string gemm_core;
   std::string backend;  // "local", "mpi"

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -20,16 +21,18 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "engine/audit.h"
-#include "engine/batches.h"
+#include "engine/gemm/fixed/fixed_gemm.h"
 #include "engine/gemm/gemm.h"
-#include "engine/models/gpt.h"
 #include "engine/optimizer/schedule.h"
-#include "engine/optimizer/update.h"
-#include "engine/parallel/ddp.h"
-#include "planner/plan/communication.h"
+#include "engine/parallel/mesh_groups.h"
+#include "engine/parallel/store/export.h"
+#include "engine/train/loss_scale.h"
+#include "engine/train/rank_state.h"
+#include "engine/train/step_totals.h"
+#include "engine/train/traffic_meter.h"
 #include "planner/plan/gradient_choice.h"
-#include "planner/plan/memory.h"
 #include "planner/planner.h"
+#include "planner/reference/reference_plan.h"
 
 namespace nqd::engine {
 namespace {
@@ -71,6 +74,18 @@ std::vector<RankIdentity> gather_identities(Communicator& world) {
   return ranks;
 }
 
+// SHA-256 of the float32 weights that this rank keeps of `units`.
+std::string digest_of(const UnitStore& store, const std::vector<int>& units) {
+  std::vector<float> values;
+  for (const int unit : units) {
+    for (const planner::LocalTensor& tensor :
+         store.units()[static_cast<std::size_t>(unit)].tensors) {
+      store.append_weights(unit, tensor, values);
+    }
+  }
+  return sha256_hex({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
+}
+
 class Trainer {
  public:
   Trainer(Communicator& world, const planner::Plan& plan, const TrainingData& data,
@@ -80,10 +95,11 @@ class Trainer {
         config_(plan_.config),
         data_(data),
         options_(options),
-        result_(result) {}
+        result_(result),
+        loss_scale_(config_.train.precision) {}
 
   void run() {
-    join_groups();
+    join();
     allocate();
     evaluate(0);
     for (std::int64_t step = 1; step <= config_.train.steps; ++step) {
@@ -95,24 +111,21 @@ class Trainer {
   }
 
  private:
-  void join_groups() {
+  void join() {
     result_.backend = world_.backend();
     result_.data_digest = data_.digest;
     result_.ranks = gather_identities(world_);
-    const GemmLibrary library = gemm_library();
+    groups_ = join_mesh(world_, config_, ledger_);
+    const GemmLibrary library = canonical() ? fixed_gemm_library() : gemm_library();
     result_.gemm_library = library.name + " " + library.version;
     result_.gemm_core = library.core;
-    dp_ = world_.split(0, world_.rank(), "dp");
-    control_ = world_.split(0, world_.rank(), "control");
-    dp_->set_ledger(&ledger_);
-    control_->set_ledger(&ledger_);
     replan();
   }
 
   // The plan was made before it was known what starts the ranks and what they share.
   void replan() {
     planner::Config here = config_;
-    here.cluster.ranks_share_memory &= dp_->size() == 1 || dp_->shares_memory();
+    here.cluster.ranks_share_memory = here.cluster.ranks_share_memory && all_share_memory();
     const planner::GradientChoice planned = planner::choose_gradient_algorithm(config_);
     const planner::GradientChoice choice =
         planner::choose_gradient_algorithm(here, world_.backend());
@@ -120,12 +133,23 @@ class Trainer {
         (!planned.note || choice.note->message != planned.note->message)) {
       log::info(choice.note->message);
     }
-    if (choice.algorithm == planned.algorithm) return;
+    if (choice.algorithm == planned.algorithm &&
+        here.cluster.ranks_share_memory == config_.cluster.ranks_share_memory) {
+      return;
+    }
     std::erase_if(here.cluster.crossovers, [this](const planner::Crossovers& row) {
       return row.backend != world_.backend();
     });
     plan_ = planner::make_plan(here);
     result_.replanned = plan_;
+  }
+
+  bool canonical() const { return config_.numerics.mode == collectives::Numerics::kCanonical; }
+
+  // One answer for all ranks, whose groups may differ.
+  bool all_share_memory() {
+    const std::array<double, 1> apart = {groups_.share_memory() ? 0.0 : 1.0};
+    return sum_over(world_, apart)[0] == 0;
   }
 
   void allocate() {
@@ -134,19 +158,9 @@ class Trainer {
     world_.barrier();
     resident_before_ = anonymous_resident_bytes();
     world_.barrier();
-    model_ = std::make_unique<Gpt>(config_.model, config_.train.micro_batch_size, ledger_);
-    model_->initialize(static_cast<std::uint64_t>(config_.train.seed));
-    const std::size_t state_bytes = model_->weights().size_bytes();
-    moment1_ = Buffer(&ledger_, MemoryTag::kMoments, state_bytes);
-    moment2_ = Buffer(&ledger_, MemoryTag::kMoments, state_bytes);
-    batch_ = std::make_unique<MicroBatch>(config_.train.micro_batch_size, config_.model.sequence,
-                                          ledger_);
-    reducer_ = std::make_unique<DdpReducer>(
-        *dp_, model_->gradients(),
-        planner::gradient_buckets(planner::parameters(config_.model), config_.train.bucket_bytes,
-                                  sizeof(float)),
-        planner::gradient_algorithm(config_));
-    result_.parameters = static_cast<std::int64_t>(model_->weights().size());
+    state_ = std::make_unique<RankState>(config_, groups_, ledger_, options_.seeded.mutant);
+    meter_ = std::make_unique<TrafficMeter>(groups_, state_->runner());
+    result_.parameters = planner::parameter_count(config_.model);
     seed_faults();
   }
 
@@ -158,83 +172,82 @@ class Trainer {
     if (fault.untagged_bytes > 0) {
       seeded_untagged_ = Buffer(nullptr, MemoryTag::kWorkspace, fault.untagged_bytes);
     }
-    if (fault.extra_control_sum) sum_over<1>(*control_, {0});
-    if (fault.skip_bucket) reducer_->skip_bucket_for_test(*fault.skip_bucket);
+    if (fault.extra_control_sum) sum_over<1>(*groups_.control, {0});
   }
 
   void run_step(std::int64_t step) {
     const auto start = Clock::now();
-    const planner::TrainSpec& train = config_.train;
-    const double tokens_in_step =
-        static_cast<double>(train.global_batch_size * config_.model.sequence);
-    model_->zero_gradients();
-    double loss_sum = 0;
-    double exposed_s = 0;
-    for (std::int64_t m = 0; m < config_.micro_batches(); ++m) {
-      batch_->load_training(data_.train, data_.sampler, static_cast<std::uint64_t>(step - 1),
-                            static_cast<std::uint64_t>(train.global_batch_size), dp_->rank(),
-                            dp_->size(), m);
-      loss_sum += model_->forward(batch_->tokens(), batch_->targets());
-      // The mean is over the global batch's tokens, known beforehand: gradients only need a sum.
-      const auto scale = static_cast<float>(1.0 / tokens_in_step);
-      if (m + 1 < config_.micro_batches()) {
-        model_->backward(scale);
-      } else {
-        reducer_->begin();
-        model_->backward(scale, [this](std::int64_t from) { reducer_->ready(from); });
-        exposed_s = reducer_->finish();
-      }
-    }
-    const auto totals =
-        sum_over<2>(*control_, {loss_sum, static_cast<double>(batch_->tokens().size()) *
-                                              static_cast<double>(config_.micro_batches())});
+    const planner::OptimizerSpec& optimizer = config_.train.optimizer;
+    const LossSum loss = state_->train_step(data_, step, loss_scale_.value());
     StepRecord record;
     record.step = step;
-    record.tokens = static_cast<std::int64_t>(totals[1]);
-    record.loss = totals[0] / totals[1];
-    record.grad_norm = global_norm(model_->gradients());
-    record.lr = learning_rate(train.optimizer, train.steps, step);
-    record.exposed_communication_s = exposed_s;
-    refuse_non_finite(record);
-    const std::size_t count = model_->weights().size();
-    update_parameters(*model_, {moment1_.as<float>(), count}, {moment2_.as<float>(), count},
-                      train.optimizer, step, record.lr, record.grad_norm);
+    record.exposed_communication_s = state_->store().finish_step();
+    const StepTotals totals =
+        add_up(*groups_.control, own_part(loss), state_->store().squared_gradients());
+    // Gradients are those of the scaled sum of losses; the mean is over the tokens of the step.
+    double scale = static_cast<double>(loss_scale_.value()) * static_cast<double>(totals.tokens);
+    if (options_.seeded.mutant == Mutant::kWrongScale) scale *= world_.size();
+    record.tokens = totals.tokens;
+    record.loss = totals.loss_sum / static_cast<double>(totals.tokens);
+    record.grad_norm = std::sqrt(totals.squared_gradients) / scale;
+    record.lr = learning_rate(optimizer, config_.train.steps, step);
+    record.skipped = !std::isfinite(record.loss) || !std::isfinite(record.grad_norm);
+    loss_scale_.update(record.skipped);
+    if (record.skipped) {
+      refuse_more_skips(record);
+    } else {
+      state_->update(step - result_.skipped_steps, record.lr,
+                     clip_factor(record.grad_norm, optimizer.grad_clip) / scale);
+      skipped_in_a_row_ = 0;
+    }
     record.step_s = seconds_since(start);
     result_.steps.push_back(record);
     if (options_.on_step) options_.on_step(record);
   }
 
-  // Loss and gradients are equal on all ranks by now, so that all of them throw.
-  void refuse_non_finite(const StepRecord& record) {
-    if (std::isfinite(record.loss) && std::isfinite(record.grad_norm)) return;
+  // Every tp rank saw the same loss: one of them counts.
+  LossSum own_part(const LossSum& loss) const { return groups_.place.tp == 0 ? loss : LossSum{}; }
+
+  // Every rank decides from the same sums, so that all of them throw.
+  void refuse_more_skips(const StepRecord& record) {
+    ++result_.skipped_steps;
+    if (++skipped_in_a_row_ < kMostSkipsInARow) return;
+    const std::string where = first_non_finite();
     Error error(ExitCode::kFault, "NQD4006",
                 "step " + std::to_string(record.step) + ": " +
                     (std::isfinite(record.loss) ? "the gradient norm" : "the loss") +
-                    " is not finite; the weights of step " + std::to_string(record.step - 1) +
-                    " were the last good ones",
+                    " is not finite, for the " + std::to_string(skipped_in_a_row_) +
+                    "th step in a row" + where + "; the weights of step " +
+                    std::to_string(record.step - skipped_in_a_row_) + " were the last good ones",
                 "lower train.optimizer.learning_rate, lengthen warmup_steps, or set grad_clip");
     error.set_quiet(world_.rank() != 0);
     throw error;
   }
 
-  // The first eval_batches micro-batches of held-out text, each sample once, shared by the ranks.
-  void evaluate(std::int64_t step) {
-    const std::int64_t rows = config_.train.micro_batch_size;
-    const std::uint64_t wanted = std::min<std::uint64_t>(
-        data_.heldout_samples, static_cast<std::uint64_t>(config_.train.eval_batches * rows));
-    const collectives::Chunk mine = collectives::chunk_of(
-        wanted, static_cast<std::size_t>(dp_->size()), static_cast<std::size_t>(dp_->rank()));
-    double loss_sum = 0;
-    double tokens = 0;
-    for (std::size_t done = 0; done < mine.count; done += static_cast<std::size_t>(rows)) {
-      const auto count = std::min<std::int64_t>(rows, static_cast<std::int64_t>(mine.count - done));
-      batch_->load_heldout(data_.heldout, mine.begin + done, count);
-      loss_sum += model_->forward(batch_->tokens(), batch_->targets());
-      tokens += static_cast<double>(count * config_.model.sequence);
+  // ", first in layers.3.mlp.fc.weight element 17 on rank 2": of the lowest rank that has one.
+  std::string first_non_finite() {
+    std::array<char, 120> mine{};
+    if (const auto found = state_->store().first_non_finite()) {
+      std::memcpy(mine.data(), found->data(), std::min(found->size(), mine.size() - 1));
     }
-    const auto totals = sum_over<2>(*control_, {loss_sum, tokens});
-    if (totals[1] == 0) return;  // the held-out file is shorter than one sequence
-    const EvalRecord record{step, totals[0] / totals[1], static_cast<std::int64_t>(totals[1])};
+    std::vector<std::array<char, 120>> all(static_cast<std::size_t>(world_.size()));
+    world_.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)),
+                      DType::kUInt8);
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      if (all[rank].front() == '\0') continue;
+      return ", first in " + std::string(all[rank].data()) + " on rank " + std::to_string(rank);
+    }
+    return "";
+  }
+
+  void evaluate(std::int64_t step) {
+    meter_->begin_aside();
+    const LossSum loss = state_->evaluate(data_);
+    meter_->end_aside();
+    const StepTotals totals = add_up(*groups_.control, own_part(loss), {});
+    if (totals.tokens == 0) return;  // the held-out file is shorter than one sequence
+    const EvalRecord record{step, totals.loss_sum / static_cast<double>(totals.tokens),
+                            totals.tokens};
     result_.evals.push_back(record);
     if (options_.on_eval) options_.on_eval(record);
   }
@@ -243,8 +256,9 @@ class Trainer {
   void close_books() {
     std::vector<double> times;
     for (const StepRecord& step : result_.steps) times.push_back(step.step_s);
-    control_->all_reduce(std::as_bytes(std::span(times)), std::as_writable_bytes(std::span(times)),
-                         DType::kFloat64, ReduceOp::kMax, Algorithm::kRing);
+    groups_.control->all_reduce(std::as_bytes(std::span(times)),
+                                std::as_writable_bytes(std::span(times)), DType::kFloat64,
+                                ReduceOp::kMax, Algorithm::kRing);
     for (std::size_t i = 0; i < times.size(); ++i) result_.steps[i].step_s = times[i];
     const double median_s = median_step_s(result_.steps);
     if (median_s > 0) {
@@ -252,15 +266,14 @@ class Trainer {
     }
     if (plan_.mfu > 0 && median_s > 0) result_.mfu = plan_.mfu * plan_.time.step_s / median_s;
     audit();
+    export_weights();
   }
 
   void audit() {
-    std::vector<AuditRow> rows = memory_rows(plan_, ledger_);
-    for (AuditRow& row :
-         traffic_rows(plan_, dp_->traffic(), control_->traffic(), dp_->rank(), dp_->size())) {
-      rows.push_back(std::move(row));
-    }
-    gather_traffic();
+    const SentCounts sent = meter_->counted();
+    std::vector<AuditRow> rows = memory_rows(config_, world_.rank(), ledger_);
+    for (AuditRow& row : traffic_rows(config_, world_.rank(), sent)) rows.push_back(std::move(row));
+    result_.traffic = gather_traffic(world_, sent);
     rows.push_back(resident());
     rows = worst_over_ranks(world_, std::move(rows));
     std::erase_if(rows,
@@ -271,30 +284,9 @@ class Trainer {
     result_.audit_ok = all_ok(result_.audit);
   }
 
-  // Only all_reduce runs on these two groups.
-  void gather_traffic() {
-    for (Communicator* group : {dp_.get(), control_.get()}) {
-      collectives::TrafficCount count;
-      for (const auto& [key, value] : group->traffic()) {
-        count.calls += value.calls;
-        count.messages += value.messages;
-        count.bytes_sent += value.bytes_sent;
-      }
-      const std::array<std::uint64_t, 3> mine = {count.calls, count.messages, count.bytes_sent};
-      std::vector<std::array<std::uint64_t, 3>> all(static_cast<std::size_t>(world_.size()));
-      world_.all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)),
-                        DType::kInt64);
-      for (std::size_t rank = 0; rank < all.size(); ++rank) {
-        result_.traffic.push_back({static_cast<int>(rank), group->group(), "all_reduce",
-                                   all[rank][0], all[rank][1], all[rank][2]});
-      }
-    }
-  }
-
   AuditRow resident() {
-    // Gradients lie in shared memory, which is not anonymous.
-    const double own = static_cast<double>(ledger_.current_total_bytes() -
-                                           ledger_.current_bytes(MemoryTag::kGradients));
+    const double own = static_cast<double>(ledger_.current_total_bytes()) -
+                       static_cast<double>(state_->shared_bytes());
     // Ranks that are threads share one resident set.
     const double in_process = world_.backend() == "local" ? sum_over<1>(world_, {own})[0] : own;
     const std::uint64_t now = anonymous_resident_bytes();
@@ -302,27 +294,72 @@ class Trainer {
                         static_cast<double>(now) - static_cast<double>(resident_before_));
   }
 
-  // Replicas that drifted apart are the one fault that no byte count shows.
+  // Copies that drifted apart are the one fault that no byte count shows: ranks that keep the same
+  // part of the same stage, and the two ends of a tied head.
   AuditRow replicas() {
-    const auto weights = std::as_const(*model_).weights();
-    const std::string digest =
-        sha256_hex({reinterpret_cast<const char*>(weights.data()), weights.size_bytes()});
-    std::string all(digest.size() * static_cast<std::size_t>(world_.size()), '\0');
-    world_.all_gather(std::as_bytes(std::span(digest)), std::as_writable_bytes(std::span(all)),
-                      DType::kUInt8);
-    result_.weights_sha256 = all.substr(0, digest.size());
+    const UnitStore& store = state_->store();
+    std::vector<int> all_units;
+    std::vector<int> tables;
+    for (int unit = 0; unit < static_cast<int>(store.units().size()); ++unit) {
+      const planner::LocalUnit& of = store.units()[static_cast<std::size_t>(unit)];
+      if (!of.holds_weights) continue;
+      all_units.push_back(unit);
+      const bool table =
+          of.role == planner::UnitRole::kTokenEmbedding || of.role == planner::UnitRole::kTied;
+      if (table) tables.push_back(unit);
+    }
+    const planner::RankPlace& place = groups_.place;
+    const std::string coordinates = std::to_string(place.tp) + " " + std::to_string(store.part());
+    const std::string of_stage = std::to_string(place.pp) + " " + coordinates;
     AuditRow row;
     row.category = "equal_replicas";
     row.kind = "replicas";
     row.unit = "ranks";
     row.exact = true;
     row.predicted = world_.size();
-    for (std::size_t at = 0; at < all.size(); at += digest.size()) {
-      row.measured += all.compare(at, digest.size(), result_.weights_sha256) == 0 ? 1 : 0;
+    const auto unlike = [&](const std::string& key, const std::vector<int>& units) {
+      return odd_ranks(key, digest_of(store, units));
+    };
+    std::vector<bool> odd = unlike(of_stage, all_units);
+    const std::string of_table = tables.empty() ? "none " + of_stage : "table " + coordinates;
+    const std::vector<bool> odd_tables = unlike(of_table, tables);
+    for (std::size_t rank = 0; rank < odd.size(); ++rank) {
+      row.measured += odd[rank] || odd_tables[rank] ? 0 : 1;
     }
-    row.note = "ranks whose final weights have rank 0's SHA-256";
+    row.note = "ranks whose final weights are those of the first rank that holds the same";
     return finish(row);
   }
+
+  // Collective. By rank: whether its digest is unlike that of the first rank with the same key.
+  std::vector<bool> odd_ranks(const std::string& key, const std::string& digest) {
+    std::array<char, 160> mine{};
+    const std::string text = key + "\n" + digest;
+    std::memcpy(mine.data(), text.data(), std::min(text.size(), mine.size() - 1));
+    std::vector<std::array<char, 160>> all(static_cast<std::size_t>(world_.size()));
+    world_.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)),
+                      DType::kUInt8);
+    std::map<std::string, std::string> first;
+    std::vector<bool> odd;
+    for (const auto& one : all) {
+      const std::string found(one.data());
+      const std::size_t cut = found.find('\n');
+      const auto [entry, added] = first.emplace(found.substr(0, cut), found.substr(cut + 1));
+      odd.push_back(!added && entry->second != found.substr(cut + 1));
+    }
+    return odd;
+  }
+
+  void export_weights() {
+    const std::vector<ChunkOwners> owners = model_owners(config_);
+    result_.weights_sha256 = weights_sha256(state_->store(), owners, world_);
+    if (!options_.on_weights) return;
+    export_tensors(state_->store(), owners, world_,
+                   [&](const planner::TensorSpec& tensor, std::span<const float> values) {
+                     options_.on_weights(tensor.name, values);
+                   });
+  }
+
+  static constexpr int kMostSkipsInARow = 8;
 
   Communicator& world_;
   planner::Plan plan_;
@@ -332,51 +369,22 @@ class Trainer {
   TrainResult& result_;
 
   MemoryLedger ledger_;  // before everything that it counts
-  std::unique_ptr<Communicator> dp_;
-  std::unique_ptr<Communicator> control_;
-  std::unique_ptr<Gpt> model_;
-  Buffer moment1_;
-  Buffer moment2_;
+  MeshGroups groups_;
+  std::unique_ptr<RankState> state_;
+  std::unique_ptr<TrafficMeter> meter_;
+  LossScale loss_scale_;
+  int skipped_in_a_row_ = 0;
   Buffer seeded_tagged_;
   Buffer seeded_untagged_;
-  std::unique_ptr<MicroBatch> batch_;
-  std::unique_ptr<DdpReducer> reducer_;
   std::uint64_t resident_before_ = 0;
 };
-
-[[noreturn]] void refuse(const std::string& what, const std::string& hint) {
-  throw Error(ExitCode::kUsage, "NQD1401", "the engine cannot run " + what, hint);
-}
 
 }  // namespace
 
 void check_trainable(const planner::Config& config) {
-  const planner::ParallelSpec& mesh = config.parallel;
-  const std::string plan_only = "`nqd mesh-plan` plans it; to run here, ";
-  if (config.model.family != "gpt") {
-    refuse("model family `" + config.model.family + "`: it has no shapes",
-           plan_only + "use a gpt model such as `preset: byte-gpt-small`");
-  }
-  if (mesh.engine != planner::Engine::kDdp) {
-    refuse("engine `" + std::string(name(mesh.engine)) + "` yet",
-           plan_only + "set parallel.engine: ddp");
-  }
-  if (mesh.tp > 1 || mesh.pp > 1) {
-    refuse("tensor or pipeline parallelism yet", plan_only + "set parallel.tp: 1 and pp: 1");
-  }
-  if (config.train.precision != planner::Precision::kFloat32 ||
-      config.train.gradient_precision != planner::Precision::kFloat32) {
-    refuse("precision `" + std::string(name(config.train.precision)) + "` with `" +
-               std::string(name(config.train.gradient_precision)) + "` gradients yet",
-           plan_only + "set train.precision and train.gradient_precision to float32");
-  }
-  if (config.train.recompute != planner::Recompute::kNone) {
-    refuse("activation recomputation yet", plan_only + "set train.recompute: none");
-  }
-  if (config.train.ema) refuse("an EMA of the weights yet", plan_only + "set train.ema: false");
-  if (!planner::runs_on_cpu_engine(config)) {
-    refuse("a plan for cluster `" + config.cluster.preset + "`: its ranks are CPU cores here",
-           plan_only + "set cluster.preset: cpu-host");
+  if (const auto refusal = planner::engine_refusal(config)) {
+    throw Error(ExitCode::kUsage, "NQD1401", "the engine cannot run " + refusal->what,
+                refusal->hint);
   }
   if (config.data.path.empty()) {
     throw Error(ExitCode::kUsage, "NQD1402", "the config has no data.path",

@@ -5,28 +5,32 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
+#include <span>
 #include <string>
 
 #include "base/host.h"
 #include "collectives/communicator.h"
 #include "engine/data/training_data.h"
 #include "engine/records.h"
+#include "engine/train/mutant.h"
 #include "planner/plan/plan.h"
 
 namespace nqd::engine {
 
 // Seeded defects for the tests that prove the audit can fail. Never set outside tests.
 struct SeededFault {
-  std::size_t extra_weights_bytes = 0;     // one more tagged buffer than planned
-  std::size_t untagged_bytes = 0;          // memory that no tag knows of
-  bool extra_control_sum = false;          // one more reduction than planned
-  std::optional<std::size_t> skip_bucket;  // a gradient bucket that is never reduced
+  std::size_t extra_weights_bytes = 0;  // one more tagged buffer than planned
+  std::size_t untagged_bytes = 0;       // memory that no tag knows of
+  bool extra_control_sum = false;       // one more reduction than planned
+  Mutant mutant = Mutant::kNone;
 };
 
 struct TrainOptions {
   std::function<void(const StepRecord&)> on_step;  // on every rank, after each step
   std::function<void(const EvalRecord&)> on_eval;  // on every rank
+  // On rank 0, after the last step: every tensor of the model, whole, in the order of
+  // planner::parameters. One option for all ranks: empty on all of them or on none.
+  std::function<void(const std::string& name, std::span<const float> values)> on_weights;
   SeededFault seeded;
 };
 
@@ -41,8 +45,10 @@ void check_host_memory(double bytes_per_rank, const HostInfo& host, int ranks_he
 
 // Collective over `world`, whose size must be the mesh's (Error kEnvironment, NQD3001). Runs
 // config.train.steps steps and fills `result` as it goes, so that after an exception
-// (PeerLostError, TimeoutError, NQD4006 non-finite loss) it holds the steps done. Losses are
-// bit-identical between backends and from run to run.
+// (PeerLostError, TimeoutError, NQD4006 loss or gradients not finite for eight steps in a row) it
+// holds the steps done. A step whose loss or gradients are not finite is skipped: all ranks keep
+// their weights. Losses are bit-identical between backends and from run to run, in canonical
+// numerics on any mesh.
 void train(collectives::Communicator& world, const planner::Plan& plan, const TrainingData& data,
            const TrainOptions& options, TrainResult& result);
 

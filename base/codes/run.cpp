@@ -82,6 +82,9 @@ constexpr std::array kTable = {
              "local runs ranks as threads of one process, so not under a launcher; mpi and shm run "
              "the processes that a launcher started, shm only those of one host that share memory. "
              "auto takes what fits."},
+    CodeInfo{"NQD3008", "mpirun could not be started",
+             "`nqd parity` runs some of its cells as processes under mpirun. Install Open MPI or "
+             "MPICH, or leave these cells out with --launcher threads."},
     CodeInfo{"NQD3040", "the matrix kernel asked for cannot run here",
              "NQD_GEMM_KERNEL forces one of the kernels of canonical numerics: portable (any CPU), "
              "avx2 or avx512. All give the same bits. Unset it to let the CPU choose."},

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "planner/mesh/stages.h"
+#include "planner/plan/gradient_choice.h"
 #include "planner/plan/memory.h"
 
 namespace nqd::planner {
@@ -56,6 +57,8 @@ StateShape state_shape(const Config& config) {
   shape.bucket_bytes = config.train.bucket_bytes;
   const std::vector<ChunkLayers> chunks = chunk_layers(config);
   shape.tied_ends = config.model.tied_head && chunks.front().stage != chunks.back().stage;
+  const GradientChoice choice = choose_gradient_algorithm(config);
+  if (choice.tuned) shape.bucket_algorithm = choice.algorithm;
   return shape;
 }
 

@@ -22,6 +22,7 @@
 #include "base/dtype.h"
 #include "collectives/canonical/tree.h"
 #include "collectives/numerics.h"
+#include "collectives/types.h"
 #include "planner/spec.h"
 
 namespace nqd::planner {
@@ -39,6 +40,9 @@ struct StateShape {
   std::int64_t bucket_bytes = 25'000'000;  // ddp
   // The two ends of a tied model lie on different stages: they sum the table's gradient.
   bool tied_ends = false;
+  // ddp: what sums a bucket where replicas sum evenly, as measured crossovers say
+  // (planner/plan/gradient_choice.h); kAuto: as engine_algorithm says.
+  collectives::Algorithm bucket_algorithm = collectives::Algorithm::kAuto;
 
   std::int64_t parts() const;            // K
   std::int64_t gradient_shards() const;  // S

@@ -66,7 +66,10 @@ class StepCalls {
     StateCall call{.group = group.name,
                    .purpose = purpose,
                    .collective = collective,
-                   .algorithm = algorithm(group, collective, count * element, type),
+                   .algorithm = purpose == Purpose::kReplicaSum &&
+                                        shape_.bucket_algorithm != collectives::Algorithm::kAuto
+                                    ? shape_.bucket_algorithm
+                                    : algorithm(group, collective, count * element, type),
                    .elements = elements,
                    .type = type,
                    .calls = times};

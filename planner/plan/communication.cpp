@@ -4,7 +4,7 @@
 #include <cmath>
 #include <string>
 
-#include "planner/plan/gradient_choice.h"
+#include "planner/reference/reference_plan.h"
 #include "planner/traffic/stage_traffic.h"
 
 namespace nqd::planner {
@@ -59,37 +59,14 @@ std::vector<BucketRun> stage_buckets(const Config& config, const StageLayout& st
   return runs;
 }
 
-collectives::Algorithm gradient_algorithm(const Config& config) {
-  return choose_gradient_algorithm(config).algorithm;
-}
-
-std::uint64_t ddp_bytes_sent(const Config& config, std::int64_t rank) {
-  const StageLayout stage = stage_layouts(config).front();
-  std::uint64_t sent = 0;
-  for (const BucketRun& run : stage_buckets(config, stage)) {
-    const collectives::RankTraffic one = collectives::rank_traffic(
-        collectives::Collective::kAllReduce, gradient_algorithm(config),
-        static_cast<std::size_t>(config.parallel.dp), static_cast<std::size_t>(rank),
-        static_cast<std::size_t>(run.count),
-        static_cast<std::size_t>(gradient_bytes(config.train)));
-    sent += static_cast<std::uint64_t>(run.buckets) * one.bytes_sent;
-  }
-  return sent;
-}
-
-collectives::RankTraffic control_traffic(std::int64_t ranks, std::int64_t rank) {
-  return collectives::rank_traffic(collectives::Collective::kAllReduce,
-                                   collectives::Algorithm::kRing, static_cast<std::size_t>(ranks),
-                                   static_cast<std::size_t>(rank), 2, 8);
-}
-
 CommunicationPlan plan_communication(const Config& config, const MicroBatchTime& compute) {
+  if (runs_on_reference_engine(config)) {
+    return plan_reference_engine(config, compute).communication;
+  }
   CommunicationPlan plan;
   std::vector<TrafficRow> rows;
-  const GradientChoice gradients = choose_gradient_algorithm(config);
-  if (gradients.note) plan.diagnostics.push_back(*gradients.note);
   for (const StageLayout& stage : stage_layouts(config)) {
-    TrafficRows of_stage(config.cluster, gradients.algorithm, plan);
+    TrafficRows of_stage(config.cluster, plan);
     add_data_parallel(config, stage, compute, of_stage);
     add_model_parallel(config, stage, of_stage);
     for (const TrafficRow& row : of_stage.rows()) keep_larger(rows, row);

@@ -67,18 +67,6 @@ struct BucketRun {
 // whose tensors are unknown, evenly: two runs at most, however many buckets there are.
 std::vector<BucketRun> stage_buckets(const Config& config, const StageLayout& stage);
 
-// What sums the gradient buckets of the dp group: measured crossovers or the default, as
-// planner/plan/gradient_choice.h says.
-collectives::Algorithm gradient_algorithm(const Config& config);
-
-// Bytes that dp rank `rank` sends for the gradients of one step under ddp: Σ over the buckets of
-// the first stage, by gradient_algorithm. What an audit multiplies by the number of steps.
-std::uint64_t ddp_bytes_sent(const Config& config, std::int64_t rank);
-
-// What `rank` of `ranks` sends on group "control" in one step of nqd's trainer: a ring all_reduce
-// of two float64 (the sums of loss and of tokens).
-collectives::RankTraffic control_traffic(std::int64_t ranks, std::int64_t rank);
-
 // `calls` equal calls of `seconds` each. The first can start when the share first_ready of the
 // compute is done, the last at last_ready, those between at even distances.
 struct CallRun {

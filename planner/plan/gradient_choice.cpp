@@ -1,6 +1,7 @@
 #include "planner/plan/gradient_choice.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -15,7 +16,7 @@
 #include "planner/mesh/fabric.h"
 #include "planner/mesh/stages.h"
 #include "planner/plan/communication.h"
-#include "planner/plan/memory.h"
+#include "planner/reference/reference_plan.h"
 
 namespace nqd::planner {
 namespace {
@@ -151,7 +152,13 @@ void apply_crossovers(const Config& config, Place place, GradientChoice& choice)
 
 GradientChoice choose_gradient_algorithm(const Config& config, std::string_view backend) {
   GradientChoice choice;
-  if (!runs_on_cpu_engine(config)) return choice;
+  // Other engines have no buckets, and partial sums that do not fit one vector a rank are
+  // exchanged.
+  const bool even = config.numerics.mode == collectives::Numerics::kFast ||
+                    std::has_single_bit(static_cast<std::uint64_t>(config.micro_batches()));
+  if (!runs_on_reference_engine(config) || config.parallel.engine != Engine::kDdp || !even) {
+    return choice;
+  }
   const Group dp = dp_group(config.parallel);
   Place place;
   place.backend = backend;

@@ -3,88 +3,16 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/ledger.h"
 #include "base/units.h"
-#include "collectives/cost.h"
 #include "collectives/cost_scratch.h"
 #include "planner/estimate/memory/runtime_memory.h"
 #include "planner/estimate/memory_model.h"
-#include "planner/layout/buckets.h"
 #include "planner/mesh/fabric.h"
 #include "planner/mesh/stages.h"
-#include "planner/models/dimensions.h"
-#include "planner/plan/communication.h"
+#include "planner/reference/reference_plan.h"
 
 namespace nqd::planner {
 namespace {
-
-void put(StageMemory& stage, MemoryTag tag, double bytes) {
-  if (bytes <= 0) return;
-  stage.categories[std::string(name(tag))] += bytes;
-  (is_persistent(tag) ? stage.persistent_bytes : stage.transient_bytes) += bytes;
-  stage.total_bytes += bytes;
-}
-
-void put_state(const Config& config, const StageLayout& layout, StageMemory& stage) {
-  const StateBytes bytes = state_bytes(config.train);
-  put(stage, MemoryTag::kWeights, bytes.weights * layout.parameters);
-  put(stage, MemoryTag::kGradients, bytes.gradients * layout.parameters);
-  put(stage, MemoryTag::kMoments, bytes.moments * layout.parameters);
-}
-
-void put_batch(const Config& config, StageMemory& stage) {
-  // Token and target ids, int32.
-  const std::int64_t tokens = config.train.micro_batch_size * config.model.sequence;
-  put(stage, MemoryTag::kData, 2.0 * 4.0 * static_cast<double>(tokens));
-}
-
-MemoryTag tag_of(ActivationSpec::Kind kind) {
-  switch (kind) {
-    case ActivationSpec::Kind::kActivation:
-      return MemoryTag::kActivations;
-    case ActivationSpec::Kind::kActivationGradient:
-      return MemoryTag::kActivationGradients;
-    case ActivationSpec::Kind::kLogits:
-      return MemoryTag::kLogits;
-    case ActivationSpec::Kind::kWorkspace:
-      return MemoryTag::kWorkspace;
-  }
-  return MemoryTag::kWorkspace;
-}
-
-// What all_reduces keep in their communicator's scratch. The trainer has two communicators: "dp"
-// for gradient buckets, and "control", with rings, for two doubles a step and, at the end of the
-// run, the step times.
-double scratch_bytes(const Config& config, const StageLayout& layout) {
-  const auto ranks = static_cast<std::size_t>(config.parallel.dp);
-  const collectives::Algorithm algorithm = gradient_algorithm(config);
-  std::size_t gradients = 0;
-  for (const Bucket& bucket : gradient_buckets(layout.tensors, config.train.bucket_bytes, 4)) {
-    const auto count = static_cast<std::size_t>(bucket.count);
-    gradients = std::max(gradients, collectives::scratch_bytes(collectives::Collective::kAllReduce,
-                                                               algorithm, ranks, 0, count, 4));
-  }
-  const auto doubles = static_cast<std::size_t>(std::max<std::int64_t>(2, config.train.steps));
-  const std::size_t control = collectives::ring_all_reduce_scratch(ranks, doubles, 8);
-  return static_cast<double>(gradients + control);
-}
-
-MemoryPlan plan_cpu_engine(const Config& config) {
-  const StageLayout layout = stage_layouts(config).front();
-  StageMemory stage;
-  put_state(config, layout, stage);
-  for (const ActivationSpec& spec : cpu_activations(config.model, config.train.micro_batch_size)) {
-    put(stage, tag_of(spec.kind), 4.0 * static_cast<double>(spec.elements));
-  }
-  put(stage, MemoryTag::kCommunication, scratch_bytes(config, layout));
-  put_batch(config, stage);
-  MemoryPlan plan;
-  plan.limit_bytes = config.cluster.memory_bytes;
-  plan.worst_total_bytes = stage.total_bytes;
-  plan.fits = plan.limit_bytes <= 0 || plan.worst_total_bytes <= plan.limit_bytes;
-  plan.stages.push_back(std::move(stage));
-  return plan;
-}
 
 Diagnostic note(const std::string& code, Severity severity, const std::string& path,
                 const std::string& message, const std::string& hint) {
@@ -178,18 +106,8 @@ ShardCounts expert_shard_counts(const Config& base, const Candidate& candidate) 
   return shared_by(candidate.engine, std::max<std::int64_t>(ranks, 1));
 }
 
-bool runs_on_cpu_engine(const Config& config) {
-  const ParallelSpec& parallel = config.parallel;
-  return !has_devices(config.cluster) && is_plain_gpt(config.model) &&
-         config.train.precision == Precision::kFloat32 && parallel.engine == Engine::kDdp &&
-         parallel.tp == 1 && parallel.pp == 1 && parallel.cp == 1 && parallel.ep == 1 &&
-         config.train.recompute == Recompute::kNone && !config.train.ema && !config.train.dropout &&
-         config.train.runtime == Runtime::kNqd &&
-         config.train.optimizer.kind == OptimizerKind::kAdamW;
-}
-
 MemoryPlan plan_memory(const Config& config) {
-  if (runs_on_cpu_engine(config)) return plan_cpu_engine(config);
+  if (runs_on_reference_engine(config)) return plan_reference_engine(config).memory;
   return MemoryModel(config).stages(candidate_of(config));
 }
 
@@ -225,7 +143,7 @@ std::vector<Diagnostic> check_memory(const Config& config, const MemoryPlan& pla
                          "the memory of a device is not given, so that nothing can be said about "
                          "whether the plan fits",
                          "set cluster.memory_bytes, or name a cluster preset"));
-  } else if (plan.fits && !runs_on_cpu_engine(config) &&
+  } else if (plan.fits && !runs_on_reference_engine(config) &&
              plan.worst_total_bytes > (1 - kHeadroomFraction) * plan.limit_bytes) {
     notes.push_back(note("NQD1307", Severity::kWarning, "cluster.memory_bytes",
                          "fits with only " +

@@ -45,15 +45,12 @@ ShardCounts shard_counts(const Config& config);
 ShardCounts shard_counts(const Config& base, const Candidate& candidate);
 ShardCounts expert_shard_counts(const Config& base, const Candidate& candidate);
 
-// True when nqd's own float32 DDP engine runs this config on CPU ranks: its plan is exact to the
-// byte. (A cluster with a stated device peak is a GPU plan, unless its preset is cpu-host.)
-bool runs_on_cpu_engine(const Config& config);
-
-// All stages: nqd's own engine exactly, everything else by MemoryModel
-// (planner/estimate/memory_model.h). Never throws. Persistent bytes of one rank, Φ parameters on N
-// data-parallel ranks with mixed-precision Adam (2+2+4+4+4 bytes): ddp 16Φ; zero1 4Φ+12Φ/N; zero2
-// 2Φ+14Φ/N; zero3 16Φ/N (gathered units are transient); hsdp as zero3, N the ranks of a shard
-// group. Ceilings of the shards apart, other precisions likewise (state_bytes, shard_counts).
+// All stages: nqd's own engine exactly (planner/reference/reference_plan.h), everything else by
+// MemoryModel (planner/estimate/memory_model.h). Never throws. Persistent bytes of one rank, Φ
+// parameters on N data-parallel ranks with mixed-precision Adam (2+2+4+4+4 bytes): ddp 16Φ; zero1
+// 4Φ+12Φ/N; zero2 2Φ+14Φ/N; zero3 16Φ/N (gathered units are transient); hsdp as zero3, N the ranks
+// of a shard group. Ceilings of the shards apart, other precisions likewise (state_bytes,
+// shard_counts).
 MemoryPlan plan_memory(const Config& config);
 
 // The largest category of a stage ("activations").

@@ -10,6 +10,7 @@
 #include "planner/models/shape.h"
 #include "planner/plan/memory.h"
 #include "planner/plan/pipeline.h"
+#include "planner/reference/reference_plan.h"
 #include "planner/text.h"
 
 namespace nqd::planner {
@@ -154,7 +155,7 @@ ComputePlan plan_compute(const Config& config) {
   plan.known = gemm_rate_flops(config.cluster) > 0 && bandwidth > 0;
   plan.diagnostics = check_rates(config.cluster);
   if (!plan.known) return plan;
-  if (!runs_on_cpu_engine(config)) {
+  if (!runs_on_reference_engine(config)) {
     plan.step = TimeModel(config).step(candidate_of(config));
     plan.micro_batch = {plan.step.forward_s, plan.step.backward_s};
     plan.optimizer_s = plan.step.optimizer_s;
@@ -178,7 +179,7 @@ TimePlan plan_time(const Config& config, const ComputePlan& compute,
   TimePlan time;
   if (!compute.known || !communication.times_known) return time;
   const auto tokens = static_cast<double>(config.train.global_batch_size * config.model.sequence);
-  if (!runs_on_cpu_engine(config)) {
+  if (!runs_on_reference_engine(config)) {
     const StepTime& step = compute.step;
     time.compute_s = step.compute_s;
     time.exposed_communication_s = step.exposed_s;

@@ -4,9 +4,13 @@
 #include <utility>
 
 #include "base/ledger.h"
+#include "collectives/cost.h"
 #include "planner/layout/activation_buffers.h"
+#include "planner/layout/control.h"
 #include "planner/layout/state_buffers.h"
+#include "planner/mesh/fabric.h"
 #include "planner/mesh/rank_map.h"
+#include "planner/plan/gradient_choice.h"
 #include "planner/reference/traffic.h"
 #include "planner/traffic/calls.h"
 
@@ -68,6 +72,7 @@ class RankPlans {
     for (const ActivationBuffer& buffer : activations_[stage]) {
       put(memory, buffer.tag, buffer.bytes);
     }
+    add_run_buffers(memory);
     for (const GroupScratch& scratch : calls.scratch()) {
       put(memory, MemoryTag::kCommunication, static_cast<std::int64_t>(scratch.bytes));
     }
@@ -75,12 +80,21 @@ class RankPlans {
   }
 
  private:
+  // The micro-batch being loaded, and what group "control" keeps.
+  void add_run_buffers(StageMemory& memory) const {
+    const std::int64_t rows = config_.train.micro_batch_size * config_.model.sequence;
+    put(memory, MemoryTag::kData, 2 * 4 * rows);
+    const auto steps = static_cast<std::size_t>(std::max<std::int64_t>(config_.train.steps, 0));
+    put(memory, MemoryTag::kCommunication,
+        static_cast<std::int64_t>(collectives::ring_all_reduce_scratch(
+            static_cast<std::size_t>(map_.ranks()), std::max(steps, kTotalsWords), 8)));
+  }
   std::size_t stage_of(std::int64_t rank) const {
     return static_cast<std::size_t>(map_.place(rank).pp);
   }
 
   const Config& config_;
-  const MicroBatchTime& compute_;
+  const MicroBatchTime compute_;
   const StateShape shape_;
   const RankMap map_;
   const std::vector<ReferenceStage> stages_;
@@ -102,6 +116,30 @@ void keep_larger(std::vector<CallRow>& all, const CallRow& row) {
   known->exposed_s = std::max(known->exposed_s, row.exposed_s);
 }
 
+// The sums of all ranks, once a step.
+void add_control(const Config& config, CommunicationPlan& plan) {
+  const auto ranks = static_cast<std::size_t>(config.parallel.ranks());
+  if (ranks == 1) return;
+  const Group all{"control", config.parallel.ranks(), 1};
+  constexpr auto kCollective = collectives::Collective::kAllReduce;
+  constexpr auto kAlgorithm = collectives::Algorithm::kRing;
+  GroupTraffic row;
+  row.group = all.name;
+  row.collective = name(kCollective);
+  row.algorithm = name(kAlgorithm);
+  row.calls = 1;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const auto sent =
+        collectives::rank_traffic(kCollective, kAlgorithm, ranks, rank, kTotalsWords, 8).bytes_sent;
+    row.bytes_sent_per_rank = std::max(row.bytes_sent_per_rank, static_cast<double>(sent));
+  }
+  const CallTime time = call_time(config.cluster, all, kCollective, kAlgorithm, 8.0 * kTotalsWords);
+  row.time_s = row.exposed_s = time.seconds;
+  row.time_known = time.known;
+  plan.exposed_once_s += time.seconds;
+  plan.traffic.push_back(std::move(row));
+}
+
 void take_calls(const std::vector<CallRow>& rows, CommunicationPlan& plan) {
   for (const CallRow& row : rows) {
     (row.in_micro_batches ? plan.exposed_in_micro_batches_s : plan.exposed_once_s) += row.exposed_s;
@@ -119,7 +157,8 @@ StageMemory reference_memory(const Config& config, std::int64_t rank) {
 
 std::vector<GroupTraffic> reference_traffic(const Config& config, std::int64_t rank) {
   std::vector<GroupTraffic> traffic;
-  for (const CallRow& row : RankPlans(config, {}).calls(rank).rows()) {
+  const CallTally calls = RankPlans(config, {}).calls(rank);
+  for (const CallRow& row : calls.rows()) {
     traffic.push_back(traffic_of(row));
   }
   return traffic;
@@ -142,6 +181,9 @@ ReferencePlan plan_reference_engine(const Config& config, const MicroBatchTime& 
     if (own.total_bytes > most.total_bytes) most = std::move(own);
   }
   take_calls(rows, plan.communication);
+  add_control(config, plan.communication);
+  const GradientChoice choice = choose_gradient_algorithm(config);
+  if (choice.note) plan.communication.diagnostics.push_back(*choice.note);
   memory.limit_bytes = config.cluster.memory_bytes;
   for (const StageMemory& stage : memory.stages) {
     memory.worst_total_bytes = std::max(memory.worst_total_bytes, stage.total_bytes);

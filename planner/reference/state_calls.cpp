@@ -41,7 +41,6 @@ class StateCalls {
     options.dp_reaches_memory = sharding_.reaches_memory;
     options.replicas_reach_memory = replicas_.reaches_memory;
     options.embedding_reaches_memory = ends_.reaches_memory;
-    options.tied_ends = tied_ends_apart(config_);
     const std::vector<UnitUses> uses = unit_uses(config_, stage_);
     for (std::size_t i = 0; i < units.size(); ++i) {
       if (!units[i].holds_weights) continue;

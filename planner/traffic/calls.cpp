@@ -81,7 +81,7 @@ Diagnostic extrapolated_curve(const Group& group, Collective collective, double 
 double TrafficRows::seconds(const Group& group, const Call& call) {
   const double bytes = call.elements * call.element_bytes;
   const CallTime time =
-      call_time(cluster_, group, call.collective, algorithm(group, call.collective), bytes);
+      call_time(cluster_, group, call.collective, priced_algorithm(call.collective), bytes);
   if (!time.known) {
     plan_.times_known = false;
     add_once(unknown_link(cluster_, group), plan_.diagnostics);
@@ -98,18 +98,13 @@ double TrafficRows::seconds(const Group& group, const std::vector<Call>& calls) 
   return sum;
 }
 
-collectives::Algorithm TrafficRows::algorithm(const Group& group, Collective collective) const {
-  const bool of_gradients = group.name == "dp" && collective == Collective::kAllReduce;
-  return of_gradients ? gradients_ : priced_algorithm(collective);
-}
-
 void TrafficRows::add(const Group& group, const std::vector<Call>& calls, double repeats,
                       double time_s, double exposed_s, bool in_micro_batches) {
   if (group.size <= 1 || calls.empty() || repeats <= 0) return;
   GroupTraffic traffic;
   traffic.group = group.name;
   traffic.collective = name(calls.front().collective);
-  const collectives::Algorithm ran = algorithm(group, calls.front().collective);
+  const collectives::Algorithm ran = priced_algorithm(calls.front().collective);
   traffic.algorithm = name(ran);
   traffic.calls = repeats * total_calls(calls);
   traffic.bytes_sent_per_rank = repeats * busiest_rank_bytes(group, calls, ran);

@@ -36,9 +36,8 @@ void add_once(const Diagnostic& diagnostic, std::vector<Diagnostic>& all);
 // Collects rows, and once each the diagnostics NQD1305 and NQD1306 that pricing them brings up.
 class TrafficRows {
  public:
-  // `gradients` is what all_reduces of group "dp" run.
-  TrafficRows(const ClusterSpec& cluster, collectives::Algorithm gradients, CommunicationPlan& plan)
-      : cluster_(cluster), gradients_(gradients), plan_(plan) {}
+  TrafficRows(const ClusterSpec& cluster, CommunicationPlan& plan)
+      : cluster_(cluster), plan_(plan) {}
 
   double seconds(const Group& group, const Call& call);
   double seconds(const Group& group, const std::vector<Call>& calls);
@@ -49,10 +48,7 @@ class TrafficRows {
   std::vector<TrafficRow>& rows() { return rows_; }
 
  private:
-  collectives::Algorithm algorithm(const Group& group, collectives::Collective collective) const;
-
   const ClusterSpec& cluster_;
-  collectives::Algorithm gradients_;
   CommunicationPlan& plan_;
   std::vector<TrafficRow> rows_;
 };

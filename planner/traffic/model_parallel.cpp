@@ -28,7 +28,6 @@ class ActivationTraffic {
       add_expert_parallel();
       add_pipeline();
     }
-    add_control();
   }
 
  private:
@@ -128,18 +127,6 @@ class ActivationTraffic {
     const Call call{Collective::kAllReduce, static_cast<double>(token.elements()),
                     static_cast<double>(gradient_bytes(config_.train))};
     const double time = rows_.seconds(group, call);
-    rows_.add(group, {call}, 1, time, time, false);
-  }
-
-  void add_control() {
-    if (!runs_on_cpu_engine(config_)) return;
-    Group group = dp_group(config_.parallel);
-    const Call call{Collective::kAllReduce, 2, 8};
-    // 16 bytes lie below any measured size, where a curve is its α: not worth a warning.
-    const double time =
-        call_time(config_.cluster, group, call.collective, priced_algorithm(call.collective), 16)
-            .seconds;
-    group.name = "control";
     rows_.add(group, {call}, 1, time, time, false);
   }
 

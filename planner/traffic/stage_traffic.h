@@ -15,8 +15,7 @@ namespace nqd::planner {
 void add_data_parallel(const Config& config, const StageLayout& stage,
                        const MicroBatchTime& compute, TrafficRows& rows);
 
-// Activations: groups "tp", "cp", "ep", "pp"; "embedding" for a tied head; and "control" for nqd's
-// own engine.
+// Activations: groups "tp", "cp", "ep", "pp"; "embedding" for a tied head.
 void add_model_parallel(const Config& config, const StageLayout& stage, TrafficRows& rows);
 
 }  // namespace nqd::planner

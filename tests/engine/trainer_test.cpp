@@ -96,6 +96,7 @@ const engine::AuditRow& row(const engine::TrainResult& result, const std::string
 
 TEST_CASE("training lowers the loss and every exact audit row is exact") {
   planner::Config config = tiny(2);
+  config.train.global_batch_size = 8;
   config.train.steps = 30;
   const engine::TrainResult result = run(config);
   REQUIRE(result.steps.size() == 30);
@@ -119,6 +120,7 @@ TEST_CASE("training lowers the loss and every exact audit row is exact") {
 
 TEST_CASE("gradients are reduced as measured crossovers say, exactly as planned") {
   planner::Config config = tiny(2);
+  config.train.global_batch_size = 8;
   const engine::TrainResult by_default = run(config);
   for (const char* algorithm : {"ring", "recursive_doubling", "halving_doubling", "direct"}) {
     CAPTURE(algorithm);
@@ -150,7 +152,7 @@ TEST_CASE("two equal runs are bit-identical") {
   CHECK(a.weights_sha256 == b.weights_sha256);
 }
 
-TEST_CASE("any number of ranks follows the single rank at the same global batch") {
+TEST_CASE("any number of ranks has the bits of the single rank at the same global batch") {
   planner::Config one = tiny(1);
   one.train.steps = 20;
   const engine::TrainResult reference = run(one);
@@ -159,13 +161,13 @@ TEST_CASE("any number of ranks follows the single rank at the same global batch"
     config.train.steps = 20;
     const engine::TrainResult result = run(config);
     for (std::size_t i = 0; i < reference.steps.size(); ++i) {
-      CHECK(result.steps[i].loss == doctest::Approx(reference.steps[i].loss).epsilon(1e-5));
-      CHECK(result.steps[i].grad_norm ==
-            doctest::Approx(reference.steps[i].grad_norm).epsilon(1e-4));
+      CHECK(result.steps[i].loss == reference.steps[i].loss);
+      CHECK(result.steps[i].grad_norm == reference.steps[i].grad_norm);
       CHECK(result.steps[i].tokens == 12 * 32);
     }
     CHECK(result.evals.back().tokens == reference.evals.back().tokens);
-    CHECK(result.evals.back().loss == doctest::Approx(reference.evals.back().loss).epsilon(1e-5));
+    CHECK(result.evals.back().loss == reference.evals.back().loss);
+    CHECK(result.weights_sha256 == reference.weights_sha256);
   }
 }
 
@@ -188,18 +190,21 @@ TEST_CASE("the audit turns red for memory that no tag knows of" * doctest::skip(
   CHECK(row(result, "weights").ok);
 }
 
-TEST_CASE("the audit turns red for a bucket that is never reduced") {
+TEST_CASE("the audit turns red for a rank that forgets an update") {
   engine::SeededFault seeded;
-  seeded.skip_bucket = 1;
-  const engine::TrainResult result = run(tiny(2), seeded);
+  seeded.mutant = engine::Mutant::kStaleShard;
+  planner::Config config = tiny(2);
+  config.train.global_batch_size = 8;
+  const engine::TrainResult result = run(config, seeded);
   CHECK_FALSE(result.audit_ok);
-  CHECK_FALSE(row(result, "dp.all_reduce").ok);
-  CHECK(row(result, "dp.all_reduce").measured < row(result, "dp.all_reduce").predicted);
+  CHECK(row(result, "dp.all_reduce").ok);
   CHECK_FALSE(row(result, "equal_replicas").ok);
+  CHECK(row(result, "equal_replicas").measured == 1);
 }
 
 TEST_CASE("a loss that is not finite stops all ranks and keeps the steps done") {
   planner::Config config = tiny(2);
+  config.train.steps = 12;
   config.train.optimizer.learning_rate = 1e30;
   config.train.optimizer.warmup_steps = 0;
   config.train.optimizer.grad_clip = 0;
@@ -221,8 +226,9 @@ TEST_CASE("a loss that is not finite stops all ranks and keeps the steps done") 
   } catch (const Error& error) {
     CHECK(error.exit_code() == ExitCode::kFault);
   }
-  CHECK(result.steps.size() < 6);
-  for (const engine::StepRecord& step : result.steps) CHECK(std::isfinite(step.loss));
+  REQUIRE(!result.steps.empty());
+  CHECK(std::isfinite(result.steps.front().loss));
+  CHECK(result.steps.back().skipped);
 }
 
 TEST_CASE("what the engine cannot run is refused with its reason") {
@@ -238,13 +244,9 @@ TEST_CASE("what the engine cannot run is refused with its reason") {
     return "";
   };
   CHECK(refusal([](planner::Config&) {}).empty());
-  CHECK(refusal([](planner::Config& c) { c.parallel.engine = planner::Engine::kZero2; }) ==
-        "NQD1401");
-  CHECK(refusal([](planner::Config& c) { c.parallel.tp = 2; }) == "NQD1401");
-  CHECK(refusal([](planner::Config& c) { c.parallel.pp = 2; }) == "NQD1401");
-  CHECK(refusal([](planner::Config& c) { c.train.precision = planner::Precision::kBFloat16; }) ==
-        "NQD1401");
-  CHECK(refusal([](planner::Config& c) { c.train.ema = true; }) == "NQD1401");
+  CHECK(refusal([](planner::Config& c) { c.parallel.engine = planner::Engine::kZero2; }).empty());
+  CHECK(refusal([](planner::Config& c) { c.parallel.cp = 2; }) == "NQD1401");
+  CHECK(refusal([](planner::Config& c) { c.train.ema = true; }).empty());
   CHECK(refusal([](planner::Config& c) { c.model.family = "state"; }) == "NQD1401");
   CHECK(refusal([](planner::Config& c) { c.cluster.preset = "dgx-h100"; }) == "NQD1401");
   CHECK(refusal([](planner::Config& c) { c.data.path.clear(); }) == "NQD1402");
@@ -303,7 +305,7 @@ TEST_CASE("the audit turns red for a control reduction that nobody planned") {
   const engine::TrainResult result = run(tiny(2), seeded);
   CHECK_FALSE(result.audit_ok);
   CHECK_FALSE(row(result, "control.all_reduce").ok);
-  CHECK(row(result, "dp.all_reduce").ok);
+  CHECK(row(result, "dp.all_to_all").ok);
 }
 
 TEST_CASE("evaluations in between are planned traffic") {

@@ -68,6 +68,7 @@ inline Config cpu_config(std::int64_t dp) {
   config.train.precision = Precision::kFloat32;
   config.train.gradient_precision = Precision::kFloat32;
   config.train.bucket_bytes = 5000;
+  config.numerics.mode = collectives::Numerics::kFast;
   return config;
 }
 

@@ -7,10 +7,12 @@
 
 #include "base/units.h"
 #include "planner/estimate/memory/block_bytes.h"
+#include "planner/layout/activation_buffers.h"
 #include "planner/layout/buckets.h"
 #include "planner/mesh/stages.h"
 #include "planner/plan/pipeline.h"
 #include "planner/planner.h"
+#include "planner/reference/reference_plan.h"
 #include "tests/planner/configs.h"
 
 namespace nqd::planner {
@@ -285,21 +287,22 @@ TEST_CASE("logits are float32 on the last stage, activations fall along a 1F1B p
 }
 
 TEST_CASE("the CPU engine's plan is exact") {
-  const Config config = cpu_config(2);
-  REQUIRE(runs_on_cpu_engine(config));
+  Config config = cpu_config(2);
+  config.numerics.mode = collectives::Numerics::kFast;
+  REQUIRE(runs_on_reference_engine(config));
   const auto phi = static_cast<double>(parameter_count(config.model));
   const StageMemory stage = plan_memory(config).stages.at(0);
   CHECK(stage.categories.at("weights") == 4 * phi);
   CHECK(stage.categories.at("gradients") == 4 * phi);
   CHECK(stage.categories.at("moments") == 8 * phi);
   CHECK(stage.categories.count("master") == 0);
-  CHECK(stage.categories.at("logits") == 4.0 * 2 * 24 * 97);
-  CHECK(stage.categories.at("data") == 2 * 4.0 * 2 * 24);
+  // A row of logits, and three figures of its softmax.
+  CHECK(stage.categories.at("logits") == 4.0 * 2 * 24 * (97 + 3));
+  // Tokens and targets as they are loaded, and as they are kept for backward.
+  CHECK(stage.categories.at("data") == 2 * 2 * 4.0 * 2 * 24);
   double activations = 0;
-  for (const ActivationSpec& spec : cpu_activations(config.model, 2)) {
-    if (spec.kind == ActivationSpec::Kind::kActivation) {
-      activations += 4.0 * static_cast<double>(spec.elements);
-    }
+  for (const ActivationBuffer& buffer : activation_buffers(config, 0)) {
+    if (buffer.tag == MemoryTag::kActivations) activations += static_cast<double>(buffer.bytes);
   }
   CHECK(stage.categories.at("activations") == activations);
   CHECK(stage.persistent_bytes == 16 * phi);
@@ -309,7 +312,9 @@ TEST_CASE("the CPU engine's plan is exact") {
 TEST_CASE(
     "the CPU engine's scratch is the larger half of the largest bucket and of the step times") {
   Config config = cpu_config(2);
+  config.numerics.mode = collectives::Numerics::kFast;
   config.cluster.ranks_share_memory = false;
+  config.train.steps = 1000;
   std::int64_t largest = 0;
   for (const Bucket& bucket : gradient_buckets(parameters(config.model), 5000, 4)) {
     largest = std::max(largest, bucket.count);
@@ -326,18 +331,18 @@ TEST_CASE(
   CHECK(category(cpu_config(1), "communication") == 0);
 }
 
-TEST_CASE("a device with a stated peak, or another layout, is not the CPU engine") {
+TEST_CASE("a device with a stated peak, or eight-bit products, is not the CPU engine's") {
   Config config = cpu_config(2);
   config.cluster.preset.clear();
-  CHECK(runs_on_cpu_engine(config));
+  CHECK(runs_on_reference_engine(config));
   config.cluster.peak_flops = 67e12;
-  CHECK_FALSE(runs_on_cpu_engine(config));
+  CHECK_FALSE(runs_on_reference_engine(config));
   config = cpu_config(2);
   config.parallel.engine = Engine::kZero1;
-  CHECK_FALSE(runs_on_cpu_engine(config));
-  config = cpu_config(2);
   config.train.precision = Precision::kBFloat16;
-  CHECK_FALSE(runs_on_cpu_engine(config));
+  CHECK(runs_on_reference_engine(config));
+  config.train.precision = Precision::kFp8;
+  CHECK_FALSE(runs_on_reference_engine(config));
 }
 
 TEST_CASE("what the memory plan cannot say is said") {

@@ -65,8 +65,13 @@ void ReplicaSums::start(std::int64_t offset, std::int64_t count) {
   }
   const std::span<std::byte> in = sums_.left(offset, count).front();
   pending_.push_back(layout_.summed_over->start(
-      {collective_, in, output(part), DType::kFloat32, ReduceOp::kSum},
-      store_algorithm(*layout_.summed_over, collective_, in.size(), layout_.shape.canonical())));
+      {collective_, in, output(part), DType::kFloat32, ReduceOp::kSum}, algorithm(in.size())));
+}
+
+Algorithm ReplicaSums::algorithm(std::size_t bytes) const {
+  const planner::StateShape& shape = layout_.shape;
+  if (shape.bucket_algorithm != Algorithm::kAuto) return shape.bucket_algorithm;
+  return store_algorithm(*layout_.summed_over, collective_, bytes, shape.canonical());
 }
 
 void ReplicaSums::exchange(const Part& part) {

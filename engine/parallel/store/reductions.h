@@ -45,6 +45,7 @@ class ReplicaSums {
   // Of a part, what receives the sum: all of it, or this rank's chunk.
   std::span<std::byte> output(const Part& part) const;
   void exchange(const Part& part);
+  collectives::Algorithm algorithm(std::size_t bytes) const;
 
   const StoreLayout& layout_;
   const PartialSums& sums_;

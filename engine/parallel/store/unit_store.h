@@ -83,6 +83,8 @@ class UnitStore {
   const planner::StateShape& shape() const { return layout_.shape; }
   // Of dp.
   std::int64_t rank() const { return layout_.rank; }
+  // Which of the parts of each unit is its own; 0 where units are not cut.
+  std::int64_t part() const { return layout_.part; }
 
   // Weights and EMA of every unit; the same bits on any mesh. Local.
   void initialize(const Fill& fill);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "planner/layout/layout.h"
 #include "planner/mesh/fabric.h"
 #include "planner/plan/pipeline.h"
+#include "planner/reference/reference_plan.h"
 #include "planner/schedule/closed_form.h"
 
 namespace nqd::planner {
@@ -65,6 +67,14 @@ struct StageRun {
 
 }  // namespace
 
+namespace {
+
+// What the plan of nqd's own engine depends on.
+using EngineKey = std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int32_t, std::int32_t,
+                             Engine, Schedule, Recompute, bool>;
+
+}  // namespace
+
 struct MemoryModel::Impl {
   explicit Impl(const Config& config) : base(config), shape(model_shape(base.model, base.train)) {
     for (const BlockRun& run : shape.runs) {
@@ -77,7 +87,7 @@ struct MemoryModel::Impl {
       moe_layers = unit_count(base.model, UnitKind::kMoe);
     }
     Candidate single;
-    cpu_ranks = runs_on_cpu_engine(with_candidate(base, single));
+    cpu_ranks = runs_on_reference_engine(with_candidate(base, single));
     runtime = runtime_memory(base);
     state = state_bytes(base.train);
   }
@@ -88,9 +98,7 @@ struct MemoryModel::Impl {
   StageQueue queue_of(const ScheduleSpec& spec, std::int64_t stage) const;
   // nqd's own engine has a plan of its own, exact to the byte.
   bool on_cpu_engine(const Candidate& candidate) const {
-    return cpu_ranks && candidate.engine == Engine::kDdp && candidate.tp == 1 &&
-           candidate.pp == 1 && candidate.cp == 1 && candidate.ep == 1 &&
-           candidate.recompute == Recompute::kNone;
+    return cpu_ranks && runs_on_reference_engine(with_candidate(base, candidate));
   }
   WorstStage worst_of_cpu_engine(const Candidate& candidate);
 
@@ -103,7 +111,7 @@ struct MemoryModel::Impl {
   RuntimeMemory runtime;
   StateBytes state;
   bool cpu_ranks = false;
-  std::map<std::pair<std::int32_t, std::int32_t>, WorstStage> cpu_engine;
+  std::map<EngineKey, WorstStage> cpu_engine;
   std::unordered_map<BlockKey, std::vector<BlockBytes>, KeyHash> blocks;
   std::unordered_map<PlacementKey, std::vector<StageRun>, KeyHash> placements;
 };
@@ -196,13 +204,21 @@ MemoryModel::MemoryModel(MemoryModel&&) noexcept = default;
 MemoryModel& MemoryModel::operator=(MemoryModel&&) noexcept = default;
 
 WorstStage MemoryModel::Impl::worst_of_cpu_engine(const Candidate& candidate) {
-  const std::pair<std::int32_t, std::int32_t> key{candidate.micro_batch_size, candidate.dp};
+  const EngineKey key{candidate.dp,
+                      candidate.tp,
+                      candidate.pp,
+                      candidate.vpp,
+                      candidate.micro_batch_size,
+                      candidate.engine,
+                      candidate.schedule,
+                      candidate.recompute,
+                      candidate.sequence_parallel};
   const auto found = cpu_engine.find(key);
   if (found != cpu_engine.end()) return found->second;
   const StageMemory stage = worst_stage(plan_memory(with_candidate(base, candidate)));
   // Its ranks have no device and no caching allocator.
   const WorstStage worst{stage.total_bytes, stage.persistent_bytes, stage.total_bytes,
-                         stage.total_bytes, 0};
+                         stage.total_bytes, static_cast<std::int32_t>(stage.stage)};
   return cpu_engine.emplace(key, worst).first->second;
 }
 

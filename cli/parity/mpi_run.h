@@ -1,0 +1,21 @@
+// A cell of a parity matrix as processes of their own: `mpirun -n N nqd train …`.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "engine/parity/compare.h"
+#include "engine/parity/matrix.h"
+
+namespace nqd::cli {
+
+// Whether `mpirun` is on the PATH.
+bool has_mpirun();
+
+// Runs this program's `train` on the cell, with `config` as its file, and reads the evidence that
+// it leaves in `folder`, a new one. What the processes said is part of the error of a run that
+// failed.
+engine::ParityRun run_under_mpi(const engine::ParityCell& cell, const std::string& config,
+                                const std::filesystem::path& folder);
+
+}  // namespace nqd::cli

@@ -1,0 +1,163 @@
+// `nqd parity CONFIG…`: trains every config on many meshes and compares each run with the one on a
+// single rank.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "cli/command.h"
+#include "cli/config_input.h"
+#include "cli/parity/mpi_run.h"
+#include "engine/data/training_data.h"
+#include "engine/parity/compare.h"
+#include "engine/parity/data.h"
+#include "engine/parity/matrix.h"
+#include "engine/trainer.h"
+#include "reports/parity_json.h"
+
+namespace nqd::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Options {
+  std::vector<std::string> configs;
+  std::vector<std::string> overrides;
+  bool quick = false;
+  bool full = false;
+  std::string launcher = "both";
+  bool json = false;
+  std::string output;
+};
+
+// A folder of this run's own, gone with it.
+class WorkFolder {
+ public:
+  WorkFolder()
+      : path_(std::filesystem::temp_directory_path() /
+              ("nqd_parity_" + std::to_string(::getpid()))) {
+    std::filesystem::create_directories(path_);
+  }
+  ~WorkFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+class ParitySession {
+ public:
+  explicit ParitySession(const Options& options) : options_(options) {
+    if (options.launcher == "threads" || has_mpirun()) return;
+    if (options.launcher == "mpirun") {
+      throw Error(ExitCode::kEnvironment, "NQD3008", "mpirun is not on the PATH",
+                  "install Open MPI or MPICH, or pass --launcher threads");
+    }
+    log::warn("mpirun is not on the PATH: only runs on threads are compared");
+  }
+
+  void run(const std::string& path, std::size_t index) {
+    const std::filesystem::path folder = work_.path() / std::to_string(index);
+    planner::Config base = load_or_throw({path, options_.overrides, ""}, true).config;
+    base.parallel.world_size_given = false;
+    if (base.data.path.empty()) base = engine::with_generated_data(std::move(base), folder);
+    engine::check_trainable(base);
+    const engine::TrainingData data = engine::open_training_data(base, true);
+    const engine::ParityDepth depth = options_.full    ? engine::ParityDepth::kFull
+                                      : options_.quick ? engine::ParityDepth::kQuick
+                                                       : engine::ParityDepth::kDefault;
+    references_.clear();
+    const std::vector<engine::ParityCell> cells = engine::parity_cells(base, depth);
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      if (!wanted(cells[i])) continue;
+      log::info(path + ": " + std::to_string(i + 1) + " of " + std::to_string(cells.size()) + ": " +
+                std::string(name(cells[i].config.parallel.engine)) + " " + cells[i].mesh());
+      run_cell(path, cells[i], data, folder / ("cell" + std::to_string(i)));
+    }
+  }
+
+  const std::vector<reports::ParityCase>& cases() const { return cases_; }
+
+ private:
+  bool wanted(const engine::ParityCell& cell) const {
+    if (cell.under_mpi) return options_.launcher != "threads" && has_mpirun();
+    return options_.launcher != "mpirun";
+  }
+
+  void run_cell(const std::string& path, const engine::ParityCell& cell,
+                const engine::TrainingData& data, const std::filesystem::path& folder) {
+    const auto start = Clock::now();
+    const engine::ParityRun run = cell.under_mpi ? run_under_mpi(cell, path, folder)
+                                                 : engine::run_on_threads(cell.config, data);
+    const std::chrono::duration<double> seconds = Clock::now() - start;
+    cases_.push_back(
+        {path, cell, engine::compare(cell, run, reference(cell, data)), seconds.count()});
+  }
+
+  const engine::ParityRun& reference(const engine::ParityCell& cell,
+                                     const engine::TrainingData& data) {
+    const auto key = std::pair(cell.config.train.precision, cell.config.numerics.mode);
+    const auto known = references_.find(key);
+    if (known != references_.end()) return known->second;
+    return references_.emplace(key, engine::run_on_threads(engine::reference_of(cell.config), data))
+        .first->second;
+  }
+
+  const Options& options_;
+  WorkFolder work_;
+  std::map<std::pair<planner::Precision, collectives::Numerics>, engine::ParityRun> references_;
+  std::vector<reports::ParityCase> cases_;
+};
+
+int run(const Options& options, const Context& context) {
+  reports::Envelope envelope = reports::begin_envelope("parity", context.argv);
+  ParitySession session(options);
+  for (std::size_t i = 0; i < options.configs.size(); ++i) session.run(options.configs[i], i);
+  const std::string document = reports::parity_json(envelope, session.cases());
+  if (!options.output.empty()) write_file(options.output, document);
+  std::cout << (options.json ? document : reports::parity_text(session.cases()));
+  const auto failed = [](const reports::ParityCase& one) {
+    return one.outcome.verdict == engine::ParityVerdict::kFailed;
+  };
+  const bool any = std::any_of(session.cases().begin(), session.cases().end(), failed);
+  return any ? static_cast<int>(ExitCode::kNo) : 0;
+}
+
+}  // namespace
+
+void add_parity_command(CLI::App& app, Context& context) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "parity", "Train a config on many meshes and compare every run with a single rank's");
+  command->add_option("config", options->configs, "configs of one rank, as in configs/parity/")
+      ->required()
+      ->type_name("CONFIG");
+  command->add_option("--set", options->overrides, "override a value, such as train.steps=5")
+      ->type_name("KEY=VALUE");
+  auto* quick = command->add_flag("--quick", options->quick, "a few meshes of each kind");
+  command->add_flag("--full", options->full, "every combination: hours")->excludes(quick);
+  command
+      ->add_option("--launcher", options->launcher,
+                   "threads, mpirun, or both (the default: threads, and some cells under mpirun)")
+      ->check(CLI::IsMember({"threads", "mpirun", "both"}));
+  command->add_flag("--json", options->json, "print the evidence document on stdout");
+  command->add_option("--output", options->output, "also write the evidence document to a file")
+      ->type_name("FILE");
+  command->callback([options, &context] { context.exit_code = run(*options, context); });
+}
+
+}  // namespace nqd::cli

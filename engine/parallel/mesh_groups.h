@@ -1,0 +1,38 @@
+// The communicators of one rank of a mesh.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/ledger.h"
+#include "collectives/communicator.h"
+#include "planner/mesh/rank_map.h"
+#include "planner/spec.h"
+
+namespace nqd::engine {
+
+// Groups of one rank are null.
+struct MeshGroups {
+  planner::RankPlace place;
+  // Ranks that hold copies of the same weights, in the order of dp. hsdp has two instead:
+  // neighbours that share one copy, and the ranks with the same part of every copy.
+  std::unique_ptr<collectives::Communicator> dp;
+  std::unique_ptr<collectives::Communicator> dp_shard;
+  std::unique_ptr<collectives::Communicator> dp_replicate;
+  std::unique_ptr<collectives::Communicator> tp;
+  std::unique_ptr<collectives::Communicator> pp;  // in the order of stages
+  // The first and the last stage, where a tied head has them sum a gradient.
+  std::unique_ptr<collectives::Communicator> embedding;
+  std::unique_ptr<collectives::Communicator> control;  // all ranks; never null
+
+  // Every group that is not null, in this order.
+  std::vector<collectives::Communicator*> all() const;
+  // Whether the ranks of every group reach each other's memory.
+  bool share_memory() const;
+};
+
+// Collective over `world`, whose size is the mesh's. Scratch of the groups is counted in `ledger`.
+MeshGroups join_mesh(collectives::Communicator& world, const planner::Config& config,
+                     MemoryLedger& ledger);
+
+}  // namespace nqd::engine

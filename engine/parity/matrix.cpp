@@ -1,0 +1,235 @@
+#include "engine/parity/matrix.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/diagnostic.h"
+#include "planner/planner.h"
+
+namespace nqd::engine {
+namespace {
+
+using planner::Config;
+using planner::Engine;
+using planner::Precision;
+using planner::Recompute;
+using planner::Schedule;
+
+struct Mesh {
+  std::int64_t dp = 1, tp = 1, pp = 1;
+  std::int64_t ranks() const { return dp * tp * pp; }
+};
+
+constexpr std::array<std::int64_t, 4> kRanks = {1, 2, 4, 8};
+constexpr std::int64_t kInterleaved = 2;  // virtual stages
+
+std::vector<Mesh> meshes() {
+  std::vector<Mesh> all;
+  for (const std::int64_t ranks : kRanks) {
+    for (std::int64_t pp = 1; pp <= ranks; pp *= 2) {
+      for (std::int64_t tp = 1; tp * pp <= ranks; tp *= 2) {
+        all.push_back({ranks / (tp * pp), tp, pp});
+      }
+    }
+  }
+  return all;
+}
+
+// One of each kind, and all together.
+std::vector<Mesh> some_meshes() { return {{2, 1, 1}, {1, 2, 1}, {1, 1, 2}, {2, 2, 2}}; }
+
+struct Recomputation {
+  Recompute kind = Recompute::kNone;
+  std::int64_t every = 1;
+};
+constexpr std::array<Recomputation, 4> kRecomputations = {{{Recompute::kNone, 1},
+                                                           {Recompute::kSelective, 1},
+                                                           {Recompute::kFull, 1},
+                                                           {Recompute::kFull, 2}}};
+
+class Matrix {
+ public:
+  explicit Matrix(const Config& base) : base_(base) {}
+
+  // Adds the cell if the mesh is legal.
+  void add(const Mesh& mesh, Engine engine, Schedule schedule, bool sequence_parallel,
+           Recomputation recomputation, Precision precision, collectives::Numerics numerics,
+           bool under_mpi = false) {
+    Config config = base_;
+    config.cluster.nodes = 1;
+    config.cluster.gpus_per_node = mesh.ranks();
+    config.parallel.engine = engine;
+    config.parallel.dp = mesh.dp;
+    config.parallel.tp = mesh.tp;
+    config.parallel.pp = mesh.pp;
+    config.parallel.vpp = schedule == Schedule::kInterleaved ? kInterleaved : 1;
+    config.parallel.world_size = mesh.ranks();
+    config.parallel.hsdp_shard = engine == Engine::kHsdp ? 2 : 0;
+    config.parallel.schedule = schedule;
+    config.parallel.sequence_parallel = sequence_parallel;
+    config.train.recompute = recomputation.kind;
+    config.train.recompute_every = recomputation.every;
+    config.train.precision = precision;
+    config.numerics.mode = numerics;
+    const std::vector<Diagnostic> found = planner::check_mesh(config);
+    const bool legal = std::none_of(found.begin(), found.end(), [](const Diagnostic& diagnostic) {
+      return diagnostic.severity == Severity::kError;
+    });
+    if (legal) cells_.push_back({std::move(config), under_mpi});
+  }
+
+  void add_plain(const Mesh& mesh, Engine engine, Schedule schedule = Schedule::k1F1B,
+                 bool sequence_parallel = false, bool under_mpi = false) {
+    add(mesh, engine, schedule, sequence_parallel, {}, base_.train.precision,
+        collectives::Numerics::kCanonical, under_mpi);
+  }
+
+  static std::vector<Engine> engines(const Mesh& mesh) {
+    if (mesh.dp == 1) return {Engine::kDdp};
+    std::vector<Engine> all = {Engine::kDdp, Engine::kZero1, Engine::kZero2, Engine::kZero3};
+    if (mesh.dp >= 4) all.push_back(Engine::kHsdp);
+    return all;
+  }
+  static std::vector<Schedule> schedules(const Mesh& mesh) {
+    if (mesh.pp == 1) return {Schedule::k1F1B};
+    return {Schedule::kGPipe, Schedule::k1F1B, Schedule::kInterleaved, Schedule::kZbH1};
+  }
+  static std::vector<bool> sequence_parallel(const Mesh& mesh) {
+    return mesh.tp == 1 ? std::vector<bool>{false} : std::vector<bool>{false, true};
+  }
+
+  std::vector<ParityCell> take() { return std::move(cells_); }
+
+ private:
+  const Config& base_;
+  std::vector<ParityCell> cells_;
+};
+
+void add_quick(Matrix& matrix) {
+  matrix.add_plain({2, 1, 1}, Engine::kDdp);
+  matrix.add_plain({3, 1, 1}, Engine::kZero3);
+  matrix.add_plain({2, 1, 1}, Engine::kZero1);
+  matrix.add_plain({4, 1, 1}, Engine::kHsdp);
+  matrix.add_plain({1, 2, 1}, Engine::kDdp, Schedule::k1F1B, true);
+  matrix.add_plain({1, 1, 2}, Engine::kDdp, Schedule::kInterleaved);
+  matrix.add_plain({2, 2, 2}, Engine::kZero2, Schedule::kZbH1);
+}
+
+void add_kinds(Matrix& matrix, const Config& base) {
+  for (const Mesh& mesh : some_meshes()) {
+    for (const Engine engine : {Engine::kDdp, Engine::kZero3}) {
+      if (engine != Engine::kDdp && mesh.dp == 1) continue;
+      for (const Recomputation& recomputation : kRecomputations) {
+        if (recomputation.kind == Recompute::kNone) continue;
+        matrix.add(mesh, engine, Schedule::k1F1B, false, recomputation, base.train.precision,
+                   collectives::Numerics::kCanonical);
+      }
+    }
+    for (const Engine engine : Matrix::engines(mesh)) {
+      for (const Precision precision : {Precision::kBFloat16, Precision::kFloat16}) {
+        matrix.add(mesh, engine, Schedule::k1F1B, false, {}, precision,
+                   collectives::Numerics::kCanonical);
+      }
+      matrix.add(mesh, engine, Schedule::k1F1B, mesh.tp > 1, {}, base.train.precision,
+                 collectives::Numerics::kFast);
+    }
+  }
+}
+
+void add_default(Matrix& matrix, const Config& base) {
+  for (const Mesh& mesh : meshes()) {
+    for (const Engine engine : Matrix::engines(mesh)) matrix.add_plain(mesh, engine);
+    for (const Schedule schedule : Matrix::schedules(mesh)) {
+      if (schedule != Schedule::k1F1B) matrix.add_plain(mesh, Engine::kDdp, schedule);
+    }
+    if (mesh.tp > 1) {
+      for (const Engine engine : {Engine::kDdp, Engine::kZero3}) {
+        if (engine == Engine::kDdp || mesh.dp > 1) {
+          matrix.add_plain(mesh, engine, Schedule::k1F1B, true);
+        }
+      }
+    }
+  }
+  for (const Mesh& mesh : {Mesh{3, 1, 1}, Mesh{6, 1, 1}}) {
+    for (const Engine engine : Matrix::engines(mesh)) matrix.add_plain(mesh, engine);
+  }
+  add_kinds(matrix, base);
+  for (const Mesh& mesh : some_meshes()) {
+    const Engine engine = mesh.dp > 1 ? Engine::kZero3 : Engine::kDdp;
+    matrix.add_plain(mesh, engine, Schedule::k1F1B, mesh.tp > 1, true);
+  }
+}
+
+void add_full(Matrix& matrix) {
+  for (const Mesh& mesh : meshes()) {
+    for (const Engine engine : Matrix::engines(mesh)) {
+      for (const Schedule schedule : Matrix::schedules(mesh)) {
+        for (const bool sequence_parallel : Matrix::sequence_parallel(mesh)) {
+          for (const Recomputation& recomputation : kRecomputations) {
+            for (const Precision precision :
+                 {Precision::kFloat32, Precision::kBFloat16, Precision::kFloat16}) {
+              for (const auto numerics :
+                   {collectives::Numerics::kCanonical, collectives::Numerics::kFast}) {
+                matrix.add(mesh, engine, schedule, sequence_parallel, recomputation, precision,
+                           numerics);
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::string ParityCell::mesh() const {
+  const planner::ParallelSpec& mesh = config.parallel;
+  std::string text =
+      std::to_string(mesh.dp) + "x" + std::to_string(mesh.tp) + "x" + std::to_string(mesh.pp);
+  if (mesh.engine == Engine::kHsdp) text += "/" + std::to_string(mesh.hsdp_shard);
+  if (mesh.sequence_parallel) text += "+sp";
+  return text;
+}
+
+std::string ParityCell::recompute() const {
+  std::string text(name(config.train.recompute));
+  if (config.train.recompute_every > 1) text += "/" + std::to_string(config.train.recompute_every);
+  return text;
+}
+
+std::string ParityCell::schedule() const {
+  if (config.parallel.pp == 1) return "none";
+  std::string text(name(config.parallel.schedule));
+  if (config.parallel.vpp > 1) text += "/" + std::to_string(config.parallel.vpp);
+  return text;
+}
+
+std::vector<ParityCell> parity_cells(const Config& base, ParityDepth depth) {
+  Matrix matrix(base);
+  switch (depth) {
+    case ParityDepth::kQuick:
+      add_quick(matrix);
+      break;
+    case ParityDepth::kDefault:
+      add_default(matrix, base);
+      break;
+    case ParityDepth::kFull:
+      add_full(matrix);
+      break;
+  }
+  return matrix.take();
+}
+
+Config reference_of(const Config& cell) {
+  Config config = cell;
+  config.cluster.nodes = 1;
+  config.cluster.gpus_per_node = 1;
+  config.parallel = {};
+  config.parallel.world_size = 1;
+  config.train.recompute = Recompute::kNone;
+  config.train.recompute_every = 1;
+  return config;
+}
+
+}  // namespace nqd::engine

@@ -1,0 +1,38 @@
+// The cells of a parity matrix: one training run each, of one config on other meshes, engines,
+// schedules and precisions, to be compared with the same run on a single rank.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "planner/spec.h"
+
+namespace nqd::engine {
+
+struct ParityCell {
+  planner::Config config;
+  bool under_mpi = false;  // processes under mpirun instead of threads
+  // "2x1x4": dp, tp, pp; "2x2x1+sp" with sequence parallelism, "4x1x1/2" with shard groups of two.
+  std::string mesh() const;
+  // "none", "selective", "full", "full/2".
+  std::string recompute() const;
+  // Of a pipeline, "interleaved/2" with virtual stages; "none" without one.
+  std::string schedule() const;
+};
+
+enum class ParityDepth { kQuick, kDefault, kFull };
+
+// Legal cells on 1, 2, 4 and 8 ranks, in a fixed order. `base` is a single-rank config whose global
+// batch every mesh divides.
+//   quick    a few meshes a kind of parallelism: seconds
+//   default  every factorisation of 1, 2, 4, 8 over dp, tp and pp with every engine; every
+//            schedule; sequence parallelism; recomputation, 16-bit precisions and fast numerics on
+//            some of each
+//   full     the product of all of these
+std::vector<ParityCell> parity_cells(const planner::Config& base, ParityDepth depth);
+
+// The run that a cell is compared with: one rank, ddp, nothing recomputed, of the cell's precision
+// and numerics.
+planner::Config reference_of(const planner::Config& cell);
+
+}  // namespace nqd::engine

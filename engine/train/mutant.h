@@ -1,0 +1,17 @@
+// Seeded defects of the engine, for the tests that prove that a comparison of runs finds them.
+#pragma once
+
+#include <cstdint>
+
+namespace nqd::engine {
+
+// What a broken engine would do.
+enum class Mutant : std::uint8_t {
+  kNone,
+  kWrongScale,      // gradients are divided by the number of ranks once too often
+  kLostMicroBatch,  // the last rank's last micro-batch does not reach the sum
+  kStaleShard,      // the last rank forgets to update the first tensor of its part
+  kSwappedLayers,   // the first layer stands in place of the last
+};
+
+}  // namespace nqd::engine

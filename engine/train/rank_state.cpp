@@ -1,0 +1,163 @@
+#include "engine/train/rank_state.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "collectives/types.h"
+#include "engine/philox.h"
+#include "engine/train/update.h"
+#include "planner/layout/activation_buffers.h"
+#include "planner/layout/state_buffers.h"
+#include "planner/layout/state_shape.h"
+#include "planner/schedule/schedule.h"
+
+namespace nqd::engine {
+namespace {
+
+using collectives::Communicator;
+
+constexpr double kDropout = 0.1;  // where train.dropout is set
+
+// Elements [begin, begin + out.size()) of the tensor's normal stream.
+void fill_normal(std::span<float> out, std::uint64_t seed, const std::string& name,
+                 std::int64_t begin, double sigma) {
+  const std::uint64_t stream = stream_of(name);
+  const auto first = static_cast<std::uint64_t>(begin);
+  const std::uint64_t last = first + out.size();
+  for (std::uint64_t block = first / 4; block * 4 < last; ++block) {
+    const std::array<float, 4> values = normal_block(seed, stream, block);
+    for (std::uint64_t i = std::max(first, block * 4); i < std::min(last, block * 4 + 4); ++i) {
+      out[i - first] = static_cast<float>(sigma) * values[i % 4];
+    }
+  }
+}
+
+std::string stream_name(const std::string& tensor, const std::string& last_layer, Mutant mutant) {
+  if (mutant != Mutant::kSwappedLayers || !tensor.starts_with(last_layer)) return tensor;
+  return "layers.0." + tensor.substr(last_layer.size());
+}
+
+UnitStore::Fill initial_weights(const planner::Config& config, Mutant mutant) {
+  const auto seed = static_cast<std::uint64_t>(config.train.seed);
+  constexpr double kSigma = 0.02;
+  const double residual = kSigma / std::sqrt(2.0 * static_cast<double>(config.model.layers));
+  const std::string last_layer = "layers." + std::to_string(config.model.layers - 1) + ".";
+  return [=](const planner::TensorSpec& tensor, std::int64_t begin, std::span<float> out) {
+    if (tensor.shape.size() == 1) {
+      std::fill(out.begin(), out.end(), tensor.name.ends_with(".weight") ? 1.0F : 0.0F);
+    } else {
+      const bool back = tensor.name.ends_with(".proj.weight");
+      fill_normal(out, seed, stream_name(tensor.name, last_layer, mutant), begin,
+                  back ? residual : kSigma);
+    }
+  };
+}
+
+planner::ScheduleSpec schedule_of(const planner::Config& config) {
+  const planner::ParallelSpec& mesh = config.parallel;
+  return {mesh.schedule, mesh.pp, config.micro_batches(), mesh.vpp};
+}
+
+TensorParallel tensor_parallel(const planner::Config& config, const MeshGroups& groups) {
+  TensorParallel tp;
+  tp.group = groups.tp.get();
+  tp.rank = static_cast<int>(groups.place.tp);
+  tp.size = static_cast<int>(config.parallel.tp);
+  tp.sequence_parallel = config.parallel.sequence_parallel;
+  return tp;
+}
+
+std::uint64_t shared_bytes_of(const planner::Config& config, const planner::RankPlace& place) {
+  std::int64_t bytes = 0;
+  for (const auto& buffer : planner::state_buffers(config, place.pp, place.dp, place.tp)) {
+    if (buffer.shared) bytes += buffer.bytes * buffer.count;
+  }
+  for (const auto& buffer : planner::activation_buffers(config, place.pp)) {
+    if (buffer.shared) bytes += buffer.bytes;
+  }
+  return static_cast<std::uint64_t>(bytes);
+}
+
+}  // namespace
+
+StoreGroups RankState::store_groups(const MeshGroups& groups) const {
+  const bool hybrid = config_.parallel.engine == planner::Engine::kHsdp;
+  return {(hybrid ? groups.dp_shard : groups.dp).get(), groups.dp_replicate.get(),
+          groups.embedding.get()};
+}
+
+std::vector<TransformerChunk> RankState::make_chunks(const MeshGroups& groups) {
+  TransformerOptions options;
+  options.dropout = config_.train.dropout ? kDropout : 0;
+  std::vector<TransformerChunk> chunks;
+  const planner::ScheduleSpec schedule = schedule_of(config_);
+  for (std::int64_t chunk = 0; chunk < planner::chunk_count(schedule); ++chunk) {
+    if (planner::stage_of_chunk(schedule, chunk) != groups.place.pp) continue;
+    chunks.emplace_back(config_, options, chunk, tensor_parallel(config_, groups), arena_,
+                        products_);
+  }
+  return chunks;
+}
+
+RankState::RankState(const planner::Config& config, MeshGroups& groups, MemoryLedger& ledger,
+                     Mutant mutant)
+    : config_(config),
+      place_(groups.place),
+      mutant_(mutant),
+      shared_bytes_(shared_bytes_of(config, groups.place)),
+      arena_(planner::activation_buffers(config, groups.place.pp), &ledger),
+      products_(nullptr),  // its packing buffers are workspace, as a library's are
+      store_(planner::state_shape(config),
+             planner::stage_units(config, groups.place.pp, groups.place.tp), store_groups(groups),
+             groups.place.tp, &ledger),
+      batch_(config.train.micro_batch_size, config.model.sequence, ledger),
+      runner_(std::make_unique<StageRunner>(schedule_of(config), groups.place.pp,
+                                            make_chunks(groups), store_, groups.pp.get())) {
+  store_.initialize(initial_weights(config, mutant));
+}
+
+bool RankState::is_last_rank() const { return place_.rank + 1 == config_.parallel.ranks(); }
+
+void RankState::update(std::int64_t step, double lr, double gradient_scale) {
+  const bool stale = mutant_ == Mutant::kStaleShard && is_last_rank();
+  update_weights(store_, config_.train.optimizer, step, lr, gradient_scale, stale);
+}
+
+LossSum RankState::train_step(const TrainingData& data, std::int64_t step, float loss_scale) {
+  const planner::StateShape& shape = store_.shape();
+  const std::int64_t sequences = config_.train.micro_batch_size;
+  const std::int64_t first_of_step = (step - 1) * config_.train.global_batch_size;
+  store_.begin_step();
+  return runner_->train(step, loss_scale, [&](std::int64_t micro_batch) {
+    const std::int64_t leaf =
+        planner::leaf_index(shape.gradient_shards(), shape.micro_batches, place_.dp, micro_batch);
+    batch_.load_training(data.train, data.sampler,
+                         static_cast<std::uint64_t>(first_of_step + leaf * sequences));
+    if (mutant_ == Mutant::kLostMicroBatch && is_last_rank() &&
+        micro_batch + 1 == shape.micro_batches) {
+      masked_.assign(batch_.targets().size(), kMaskedTarget);
+      return Batch{batch_.tokens(), masked_, leaf * sequences};
+    }
+    return Batch{batch_.tokens(), batch_.targets(), leaf * sequences};
+  });
+}
+
+LossSum RankState::evaluate(const TrainingData& data) {
+  const std::int64_t rows = config_.train.micro_batch_size;
+  const std::size_t wanted = std::min<std::uint64_t>(
+      data.heldout_samples, static_cast<std::uint64_t>(config_.train.eval_batches * rows));
+  const auto ranks = static_cast<std::size_t>(config_.parallel.dp);
+  const collectives::Chunk mine =
+      collectives::chunk_of(wanted, ranks, static_cast<std::size_t>(place_.dp));
+  const auto most = static_cast<std::int64_t>((wanted + ranks - 1) / ranks);
+  return runner_->evaluate((most + rows - 1) / rows, [&](std::int64_t micro_batch) {
+    const auto done = std::min(static_cast<std::size_t>(micro_batch * rows), mine.count);
+    const auto count = std::min<std::int64_t>(rows, static_cast<std::int64_t>(mine.count - done));
+    batch_.load_heldout(data.heldout, mine.begin + done, count);
+    return Batch{batch_.tokens(), batch_.targets(), 0};
+  });
+}
+
+}  // namespace nqd::engine

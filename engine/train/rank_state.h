@@ -1,0 +1,58 @@
+// Everything that one rank of a training run holds, allocated before the first step.
+#pragma once
+
+#include <memory>
+
+#include "base/ledger.h"
+#include "engine/batches.h"
+#include "engine/data/training_data.h"
+#include "engine/gemm/fixed/fixed_gemm.h"
+#include "engine/models/transformer/activation_arena.h"
+#include "engine/parallel/mesh_groups.h"
+#include "engine/parallel/pipeline/stage_runner.h"
+#include "engine/parallel/store/unit_store.h"
+#include "engine/train/mutant.h"
+#include "planner/spec.h"
+
+namespace nqd::engine {
+
+class RankState {
+ public:
+  // `groups` and the ledger must outlive it. Weights are initialised from train.seed:
+  // N(0, 0.02²), projections back into the residual stream N(0, (0.02/√(2L))²), biases 0, norms 1;
+  // each element a pure function of the seed, the tensor's name and its index there.
+  RankState(const planner::Config& config, MeshGroups& groups, MemoryLedger& ledger, Mutant mutant);
+
+  UnitStore& store() { return store_; }
+  StageRunner& runner() { return *runner_; }
+  const StageRunner& runner() const { return *runner_; }
+  // Of its buffers, those that lie in shared memory, which no resident set shows.
+  std::uint64_t shared_bytes() const { return shared_bytes_; }
+
+  // Collective over the mesh. One optimizer step with the gradients of train_step
+  // (engine/train/update.h).
+  void update(std::int64_t step, double lr, double gradient_scale);
+  // Collective over the mesh. The gradients of step `step` (1-based), summed.
+  LossSum train_step(const TrainingData& data, std::int64_t step, float loss_scale);
+  // Collective over the mesh. The first eval_batches micro-batches of held-out text, each sequence
+  // once, shared by the dp ranks; all of them make as many calls.
+  LossSum evaluate(const TrainingData& data);
+
+ private:
+  StoreGroups store_groups(const MeshGroups& groups) const;
+  std::vector<TransformerChunk> make_chunks(const MeshGroups& groups);
+  bool is_last_rank() const;
+
+  const planner::Config& config_;
+  const planner::RankPlace place_;
+  const Mutant mutant_;
+  std::uint64_t shared_bytes_;
+  ActivationArena arena_;
+  FixedGemm products_;
+  UnitStore store_;
+  MicroBatch batch_;
+  std::vector<std::int32_t> masked_;  // of a mutant
+  std::unique_ptr<StageRunner> runner_;
+};
+
+}  // namespace nqd::engine

@@ -1,0 +1,13 @@
+// What every rank of nqd's own engine sends on group "control", which has all of them: a ring
+// all_reduce of int64 each step and each evaluation, and at the end one of the step times.
+#pragma once
+
+#include <cstddef>
+
+namespace nqd::planner {
+
+// Two exact sums (engine/numerics/exact_sum.h: 71 words each), of losses and of squared gradients,
+// and the number of tokens.
+inline constexpr std::size_t kTotalsWords = 2 * 71 + 1;
+
+}  // namespace nqd::planner

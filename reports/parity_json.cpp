@@ -1,0 +1,140 @@
+#include "reports/parity_json.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <tuple>
+
+#include "reports/envelope_json.h"
+#include "reports/json_writer.h"
+
+namespace nqd::reports {
+namespace {
+
+using Layout = JsonWriter::Layout;
+using engine::ParityVerdict;
+
+std::string_view launcher(const ParityCase& one) {
+  return one.cell.under_mpi ? "mpirun" : "threads";
+}
+
+std::int64_t failures(const std::vector<ParityCase>& cases) {
+  return std::count_if(cases.begin(), cases.end(), [](const ParityCase& one) {
+    return one.outcome.verdict == ParityVerdict::kFailed;
+  });
+}
+
+void write_case(JsonWriter& json, const ParityCase& one) {
+  const engine::ParityOutcome& outcome = one.outcome;
+  json.begin_object(Layout::kInline);
+  json.field("config", one.config);
+  json.field("engine", name(one.cell.config.parallel.engine));
+  json.field("mesh", one.cell.mesh());
+  json.field("precision", name(one.cell.config.train.precision));
+  json.field("recompute", one.cell.recompute());
+  json.field("schedule", one.cell.schedule());
+  json.field("launcher", launcher(one));
+  json.field("numerics", name(one.cell.config.numerics.mode));
+  json.field("verdict", name(outcome.verdict));
+  json.field("max_rel_loss_diff", outcome.max_rel_loss_diff);
+  json.field("max_rel_weight_diff", outcome.max_rel_weight_diff >= 0
+                                        ? std::optional(outcome.max_rel_weight_diff)
+                                        : std::nullopt);
+  json.field("reason", known(outcome.reason));
+  json.field("seconds", one.seconds);
+  json.end();
+}
+
+// What one line of the text is about.
+using Row =
+    std::tuple<std::string, std::string, std::string, std::string, std::string, std::string>;
+
+Row row_of(const ParityCase& one) {
+  return {one.config,
+          std::string(name(one.cell.config.parallel.engine)),
+          std::string(name(one.cell.config.train.precision)),
+          std::string(name(one.cell.config.numerics.mode)),
+          one.cell.recompute(),
+          std::string(launcher(one))};
+}
+
+struct Tally {
+  std::int64_t identical = 0, within = 0, failed = 0;
+  double loss = 0, weights = 0;
+  void add(const engine::ParityOutcome& outcome) {
+    switch (outcome.verdict) {
+      case ParityVerdict::kBitIdentical:
+        ++identical;
+        break;
+      case ParityVerdict::kWithinEnvelope:
+        ++within;
+        break;
+      case ParityVerdict::kFailed:
+        ++failed;
+        break;
+    }
+    loss = std::max(loss, outcome.max_rel_loss_diff);
+    weights = std::max(weights, outcome.max_rel_weight_diff);
+  }
+};
+
+void pad(std::ostringstream& out, const std::string& text, std::size_t width) {
+  out << text << std::string(text.size() < width ? width - text.size() : 0, ' ') << "  ";
+}
+
+std::string scientific(double value) {
+  std::ostringstream out;
+  out.precision(1);
+  out << std::scientific << value;
+  return value == 0 ? "0" : out.str();
+}
+
+void print_row(std::ostringstream& out, const std::vector<std::string>& words) {
+  static constexpr std::size_t kWidths[] = {30, 6, 9, 9, 9, 8, 9, 8, 6, 9, 9};
+  for (std::size_t i = 0; i < words.size(); ++i) pad(out, words[i], kWidths[i]);
+  out << '\n';
+}
+
+}  // namespace
+
+std::string parity_json(const Envelope& envelope, const std::vector<ParityCase>& cases) {
+  JsonWriter json;
+  json.begin_object();
+  write_envelope(json, envelope);
+  json.key("cases").begin_array();
+  for (const ParityCase& one : cases) write_case(json, one);
+  json.end();
+  const std::int64_t failed = failures(cases);
+  json.field("passed", static_cast<std::int64_t>(cases.size()) - failed);
+  json.field("failed", failed);
+  json.end();
+  return json.take();
+}
+
+std::string parity_text(const std::vector<ParityCase>& cases) {
+  std::map<Row, Tally> tallies;
+  for (const ParityCase& one : cases) tallies[row_of(one)].add(one.outcome);
+  std::ostringstream out;
+  print_row(out, {"config", "engine", "precision", "numerics", "recompute", "launcher", "identical",
+                  "envelope", "failed", "loss", "weights"});
+  for (const auto& [row, tally] : tallies) {
+    const auto& [config, engine, precision, numerics, recompute, launched] = row;
+    print_row(out,
+              {config, engine, precision, numerics, recompute, launched,
+               std::to_string(tally.identical), std::to_string(tally.within),
+               std::to_string(tally.failed), scientific(tally.loss), scientific(tally.weights)});
+  }
+  for (const ParityCase& one : cases) {
+    if (one.outcome.verdict != ParityVerdict::kFailed) continue;
+    out << "failed: " << one.config << ' ' << name(one.cell.config.parallel.engine) << ' '
+        << one.cell.mesh() << ' ' << one.cell.schedule() << ' '
+        << name(one.cell.config.train.precision) << ' ' << one.cell.recompute() << ' '
+        << launcher(one) << ": " << one.outcome.reason << '\n';
+  }
+  const std::int64_t failed = failures(cases);
+  out << static_cast<std::int64_t>(cases.size()) - failed << " passed, " << failed << " failed\n";
+  return out.str();
+}
+
+}  // namespace nqd::reports

@@ -1,0 +1,29 @@
+// `nqd parity --json` and its evidence document, and the matrix as text.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/parity/compare.h"
+#include "reports/envelope.h"
+
+namespace nqd::reports {
+
+struct ParityCase {
+  std::string config;  // path as given
+  engine::ParityCell cell;
+  engine::ParityOutcome outcome;
+  double seconds = 0;  // of the run
+};
+
+// {…envelope, "cases": [{config, engine, mesh, precision, recompute, schedule, launcher, numerics,
+// verdict, max_rel_loss_diff, max_rel_weight_diff, reason, seconds}], "passed", "failed"}.
+// max_rel_weight_diff is null where the weights were not at hand.
+std::string parity_json(const Envelope& envelope, const std::vector<ParityCase>& cases);
+
+// A line for each config, engine, precision, numerics and recomputation, with the number of cells
+// of each verdict and the largest differences; then a line for each failed cell with its reason;
+// last "N passed, N failed". Ends in a newline.
+std::string parity_text(const std::vector<ParityCase>& cases);
+
+}  // namespace nqd::reports

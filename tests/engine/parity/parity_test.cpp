@@ -1,0 +1,111 @@
+// Real runs: small matrices that must be bit-identical, and broken engines that must not be.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "engine/data/training_data.h"
+#include "engine/parity/compare.h"
+#include "engine/parity/data.h"
+#include "engine/parity/matrix.h"
+#include "parity_configs.h"
+#include "tests/temporary_folder.h"
+
+using namespace nqd;
+using engine::Mutant;
+using engine::ParityCell;
+using engine::ParityVerdict;
+
+namespace {
+
+// A config with generated text, which lives as long as this.
+class Bed {
+ public:
+  explicit Bed(const std::string& name)
+      : config(engine::with_generated_data(parity_config(name), folder_.path())),
+        data(engine::open_training_data(config, true)) {}
+
+ private:
+  nqd::testing::TemporaryFolder folder_;
+
+ public:
+  planner::Config config;
+  engine::TrainingData data;
+};
+
+void check_matrix(const std::string& name) {
+  const Bed bed(name);
+  const engine::ParityRun reference = engine::run_on_threads(bed.config, bed.data);
+  REQUIRE(reference.error == "");
+  REQUIRE(reference.losses.size() == 3);
+  CHECK(reference.losses.back() < reference.losses.front());
+  for (const ParityCell& cell : engine::parity_cells(bed.config, engine::ParityDepth::kQuick)) {
+    const engine::ParityRun run = engine::run_on_threads(cell.config, bed.data);
+    const engine::ParityOutcome outcome = engine::compare(cell, run, reference);
+    CAPTURE(cell.mesh());
+    CAPTURE(cell.schedule());
+    CAPTURE(std::string(planner::name(cell.config.parallel.engine)));
+    CHECK(outcome.reason == "");
+    CHECK(outcome.verdict == ParityVerdict::kBitIdentical);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("gpt: every kind of parallelism has the bits of one rank") { check_matrix("gpt-tied"); }
+
+TEST_CASE("llama: every kind of parallelism has the bits of one rank") {
+  check_matrix("llama-gqa");
+}
+
+TEST_CASE("dropout and an odd vocabulary: every kind of parallelism has the bits of one rank") {
+  check_matrix("gpt-dropout");
+}
+
+TEST_CASE("a broken engine fails the comparison, whichever it is") {
+  const Bed bed("gpt-tied");
+  const engine::ParityRun reference = engine::run_on_threads(bed.config, bed.data);
+  for (const ParityCell& cell : engine::parity_cells(bed.config, engine::ParityDepth::kQuick)) {
+    for (const Mutant mutant : {Mutant::kWrongScale, Mutant::kLostMicroBatch, Mutant::kStaleShard,
+                                Mutant::kSwappedLayers}) {
+      const engine::ParityRun run = engine::run_on_threads(cell.config, bed.data, mutant);
+      CAPTURE(cell.mesh());
+      CAPTURE(static_cast<int>(mutant));
+      CHECK(engine::compare(cell, run, reference).verdict == ParityVerdict::kFailed);
+    }
+  }
+}
+
+TEST_CASE("a verdict follows from bits in canonical numerics and from the envelope in fast ones") {
+  ParityCell cell;
+  cell.config = gpt_tied();
+  engine::ParityRun reference;
+  reference.losses = {4.0, 3.0};
+  reference.grad_norms = {1.0, 1.0};
+  reference.heldout_loss = 3.5;
+  reference.weights_sha256 = "a";
+  reference.weights = {{"w", {3.0F, 4.0F}}};
+  CHECK(engine::compare(cell, reference, reference).verdict == ParityVerdict::kBitIdentical);
+
+  engine::ParityRun near = reference;
+  near.losses[1] = 3.0 * (1 + 1e-6);
+  near.weights_sha256 = "b";
+  near.weights["w"][0] += 1e-4F;
+  const engine::ParityOutcome canonical = engine::compare(cell, near, reference);
+  CHECK(canonical.verdict == ParityVerdict::kFailed);
+  CHECK(canonical.max_rel_loss_diff == doctest::Approx(1e-6).epsilon(1e-3));
+  CHECK(canonical.max_rel_weight_diff == doctest::Approx(1e-4 / 5).epsilon(1e-2));
+  cell.config.numerics.mode = collectives::Numerics::kFast;
+  CHECK(engine::compare(cell, near, reference).verdict == ParityVerdict::kWithinEnvelope);
+
+  near.losses[1] = 3.1;
+  CHECK(engine::compare(cell, near, reference).verdict == ParityVerdict::kFailed);
+  near = reference;
+  near.losses.pop_back();
+  CHECK(engine::compare(cell, near, reference).verdict == ParityVerdict::kFailed);
+  near = reference;
+  near.audit_failures = {"weights"};
+  CHECK(engine::compare(cell, near, reference).verdict == ParityVerdict::kFailed);
+  near = reference;
+  near.error = "lost";
+  CHECK(engine::compare(cell, near, reference).verdict == ParityVerdict::kFailed);
+}

@@ -74,8 +74,9 @@ template <typename T>
 void cross_entropy_losses(double* loss, const T* maximum, const T* sum, const T* target_logit,
                           const std::int32_t* targets, std::int64_t rows) {
   for (std::int64_t row = 0; row < rows; ++row) {
-    const double value = std::log(static_cast<double>(sum[row])) +
-                         static_cast<double>(maximum[row]) - static_cast<double>(target_logit[row]);
+    const double value = static_cast<double>(maximum[row]) -
+                         static_cast<double>(target_logit[row]) +
+                         std::log(static_cast<double>(sum[row]));
     loss[row] = targets[row] == kNoTarget ? 0.0 : value;
   }
 }

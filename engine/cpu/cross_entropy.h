@@ -42,7 +42,7 @@ void cross_entropy_sums(Compute<S>* sum, Compute<S>* target_logit, const S* logi
                         const std::int32_t* targets, const Compute<S>* maximum,
                         const LogitsShape& shape);
 
-// loss[row] = log(sum) + maximum − target_logit in double, 0 in masked rows.
+// loss[row] = maximum − target_logit + log(sum) in double, in that order, 0 in masked rows.
 template <typename T>
 void cross_entropy_losses(double* loss, const T* maximum, const T* sum, const T* target_logit,
                           const std::int32_t* targets, std::int64_t rows);

@@ -1,9 +1,8 @@
 #include "planner/layout/state_shape.h"
 
 #include <bit>
-#include <vector>
 
-#include "planner/mesh/stages.h"
+#include "planner/layout/rank_units.h"
 #include "planner/plan/gradient_choice.h"
 #include "planner/plan/memory.h"
 
@@ -55,8 +54,7 @@ StateShape state_shape(const Config& config) {
   shape.moments = moments_of(config.train.optimizer.kind);
   shape.ema = config.train.ema;
   shape.bucket_bytes = config.train.bucket_bytes;
-  const std::vector<ChunkLayers> chunks = chunk_layers(config);
-  shape.tied_ends = config.model.tied_head && chunks.front().stage != chunks.back().stage;
+  shape.tied_ends = tied_ends_apart(config);
   const GradientChoice choice = choose_gradient_algorithm(config);
   if (choice.tuned) shape.bucket_algorithm = choice.algorithm;
   return shape;

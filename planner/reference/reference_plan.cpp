@@ -137,6 +137,7 @@ void add_control(const Config& config, CommunicationPlan& plan) {
   row.time_s = row.exposed_s = time.seconds;
   row.time_known = time.known;
   plan.exposed_once_s += time.seconds;
+  plan.times_known = plan.times_known && time.known;
   plan.traffic.push_back(std::move(row));
 }
 

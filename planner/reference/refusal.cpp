@@ -26,9 +26,7 @@ Refusal refused_model(const ModelSpec& model) {
     return refuse("model family `" + model.family + "`",
                   "use family gpt or llama, such as `preset: byte-gpt-small`");
   }
-  const Dimensions d = dimensions_of(model);
-  if (d.moe) return refuse("a model with experts", "set model.moe.experts: 0");
-  if (d.mla) return refuse("latent attention", "set model.mla.kv_lora_rank: 0");
+  if (dimensions_of(model).mla) return refuse("latent attention", "set model.mla.kv_lora_rank: 0");
   if (model.mtp_layers > 0) return refuse("multi-token prediction", "set model.mtp_layers: 0");
   if (model.qk_norm) {
     return refuse("norms on queries and keys", "set model.qk_norm: false");

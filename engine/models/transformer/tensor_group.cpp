@@ -2,11 +2,10 @@
 
 #include <algorithm>
 
-#include "collectives/numerics.h"
+#include "planner/layout/engine_algorithm.h"
 
 namespace nqd::engine {
 
-using collectives::Algorithm;
 using collectives::Collective;
 using collectives::ReduceOp;
 
@@ -20,14 +19,11 @@ void TensorGroup::maximum(std::span<float> values) {
 
 void TensorGroup::run(const collectives::CollectiveCall& call) {
   if (tp_.size == 1) return;
-  const bool direct = tp_.group->shares_memory();
-  Algorithm algorithm = direct ? Algorithm::kDirect : Algorithm::kAuto;
-  if (canonical_ && !direct) {
-    const std::uint64_t bytes = std::max(call.in.size(), call.out.size());
-    algorithm = collectives::canonical_algorithm(
-                    call.collective, static_cast<std::size_t>(tp_.size), bytes, call.type, false)
-                    .value_or(Algorithm::kAuto);
-  }
+  const auto numerics =
+      canonical_ ? collectives::Numerics::kCanonical : collectives::Numerics::kFast;
+  const std::uint64_t bytes = std::max(call.in.size(), call.out.size());
+  const collectives::Algorithm algorithm = planner::engine_algorithm(
+      numerics, call.collective, tp_.size, bytes, call.type, tp_.group->shares_memory());
   tp_.group->run(call, algorithm);
 }
 

@@ -288,9 +288,9 @@ std::int64_t residual_rows(const Config& config) {
 }
 
 std::int64_t attention_scratch_elements(std::int64_t sequence, std::int64_t head_width) {
-  const std::int64_t s = round_up(sequence, 48);
+  const std::int64_t s = round_up(sequence, 16);
   const std::int64_t d = round_up(head_width, 16);
-  return 5 * s * d + 144 * d + 97 * 192 + 96;
+  return 5 * s * d + 144 * d + 97 * 192 + 48;
 }
 
 std::int64_t product_scratch_elements(const Config& config) {

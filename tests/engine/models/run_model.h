@@ -41,7 +41,7 @@ planner::Config small_gpt();
 planner::Config small_llama();
 
 struct ModelPass {
-  engine::TransformerOptions options;
+  engine::TransformerOptions options = {};
   std::int64_t first_sequence = 6;
   float loss_scale = 1;
   bool backward = true;

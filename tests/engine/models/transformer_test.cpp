@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "engine/cpu/blocked_attention.h"
 #include "engine/models/gpt.h"
 #include "engine/models/transformer/transformer_chunk.h"
 #include "planner/layout/layout.h"
@@ -57,7 +58,7 @@ TEST_CASE("fast numerics stay within rounding of canonical ones on every mesh") 
         const ModelRun run =
             nqd::tests::run_model(with_tp(fast(config), tp, sp), weights, batch, pass);
         CHECK(run.loss() == doctest::Approx(canonical.loss()).epsilon(1e-6));
-        CHECK(nqd::tests::relative_distance(run.gradients, canonical.gradients) < 2e-6);
+        CHECK(nqd::tests::relative_distance(run.gradients, canonical.gradients) < 5e-6);
       }
     }
   }
@@ -194,6 +195,17 @@ TEST_CASE("the ledger's peak is the planner's list") {
       config.train.recompute = recompute;
       const ModelRun run = nqd::tests::run_model(with_tp(config, 2, true), weights, batch);
       CHECK(run.peak_bytes == run.listed_bytes);
+    }
+  }
+}
+
+TEST_CASE("attention has the scratch that its kernels take") {
+  for (const std::int64_t sequence : {1, 17, 100, 1024}) {
+    for (const std::int64_t width : {4, 64, 80}) {
+      const auto layout = nqd::engine::cpu::packed_attention(2, sequence, 4, 2, width, true);
+      const std::int64_t listed = nqd::planner::attention_scratch_elements(sequence, width);
+      CHECK(listed == nqd::engine::cpu::attention_backward_scratch(layout));
+      CHECK(listed >= nqd::engine::cpu::attention_forward_scratch(layout));
     }
   }
 }

@@ -1,0 +1,76 @@
+"""Every byte and every call's bytes where the plan said, whatever the mesh, engine and precision."""
+
+import json
+import unittest
+
+from support import NqdTestCase, SOURCE, mpi_nqd, needs_mpi, nqd
+
+GPT = SOURCE / "configs" / "parity" / "gpt-tied.yaml"
+LLAMA = SOURCE / "configs" / "parity" / "llama-gqa.yaml"
+
+# Config, (dp, tp, pp), settings, and what of its traffic must have been counted.
+CASES = [
+    (GPT, (3, 1, 1), ["parallel.engine=ddp", "train.micro_batch_size=8"], ["dp.all_reduce"]),
+    (GPT, (2, 1, 1), ["parallel.engine=ddp", "train.micro_batch_size=4"],
+     ["dp.all_to_all", "dp.all_gather"]),
+    (LLAMA, (2, 1, 1), ["parallel.engine=zero1", "train.precision=bfloat16", "train.ema=true"],
+     ["dp.all_to_all", "dp.all_gather"]),
+    (GPT, (3, 1, 1), ["parallel.engine=zero2"], ["dp.all_to_all", "dp.all_gather"]),
+    (LLAMA, (3, 1, 1), ["parallel.engine=zero2", "numerics=fast"],
+     ["dp.reduce_scatter", "dp.all_gather"]),
+    (GPT, (4, 1, 1), ["parallel.engine=hsdp", "parallel.hsdp_shard=2",
+                      "train.micro_batch_size=3"],
+     ["dp_shard.reduce_scatter", "dp_shard.all_gather", "dp_replicate.all_reduce"]),
+    (LLAMA, (2, 2, 1), ["parallel.engine=zero3", "parallel.sequence_parallel=true",
+                        "train.precision=float16", "train.recompute=full",
+                        "train.recompute_every=2"],
+     ["dp.reduce_scatter", "tp.reduce_scatter", "tp.all_gather", "tp.all_reduce"]),
+    (GPT, (2, 1, 2), ["parallel.engine=zero3", "parallel.schedule=zb-h1", "train.recompute=full",
+                      "numerics=fast"],
+     ["dp.all_gather", "pp.send_recv", "embedding.all_reduce"]),
+    (GPT, (1, 2, 2), ["parallel.schedule=interleaved", "parallel.vpp=2",
+                      "train.recompute=selective", "train.precision=bfloat16"],
+     ["tp.all_reduce", "pp.send_recv", "embedding.all_reduce"]),
+    (GPT, (1, 1, 4), ["parallel.schedule=gpipe"], ["pp.send_recv", "embedding.all_reduce"]),
+    (LLAMA, (1, 1, 2), ["parallel.schedule=zb-v", "parallel.vpp=2"], ["pp.send_recv"]),
+]
+
+
+class TrainAudit(NqdTestCase):
+    def audit(self, name, case, runner):
+        config, (dp, tp, pp), settings, _ = case
+        settings = [f"parallel.dp={dp}", f"parallel.tp={tp}", f"parallel.pp={pp}",
+                    f"cluster.gpus_per_node={dp * tp * pp}", f"data.path={self.data}",
+                    "train.steps=2", "train.eval_every=1", *settings]
+        flags = [flag for setting in settings for flag in ("--set", setting)]
+        _, out, err = runner("train", config, "--json", "--output-dir", self.scratch / name, *flags)
+        self.assertTrue(out.startswith("{"), err)
+        return json.loads(out)["audit"]
+
+    def check(self, case, rows):
+        exact = [row for row in rows if row["exact"] and "predicted_bytes" in row]
+        for row in exact:
+            self.assertEqual(row["predicted_bytes"], row["measured_bytes"], row)
+        sent = {row["category"] for row in exact if row["kind"] == "communicated"}
+        self.assertLessEqual({*case[3], "control.all_reduce"}, sent)
+        measured = {row["category"] for row in exact if row["measured_bytes"] > 0}
+        self.assertLessEqual({"weights", "gradients", "moments", "activations", "workspace"}, measured)
+
+    def test_threads(self):
+        for number, case in enumerate(CASES):
+            ranks = case[1][0] * case[1][1] * case[1][2]
+            with self.subTest(case=case):
+                run = lambda *a, ranks=ranks: nqd(*a, "--ranks", ranks)
+                self.check(case, self.audit(f"threads-{number}", case, run))
+
+    @needs_mpi
+    def test_processes(self):
+        for number, case in enumerate([CASES[1], CASES[3], CASES[6]]):
+            ranks = case[1][0] * case[1][1] * case[1][2]
+            with self.subTest(case=case):
+                run = lambda *a, ranks=ranks: mpi_nqd(ranks, *a)
+                self.check(case, self.audit(f"processes-{number}", case, run))
+
+
+if __name__ == "__main__":
+    unittest.main()

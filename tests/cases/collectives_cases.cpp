@@ -117,7 +117,8 @@ void Cases::direct() {
     one_all_reduce(DType::kFloat32, ReduceOp::kSum, count, Algorithm::kDirect, false, some);
     one_reduce_scatter(DType::kFloat32, ReduceOp::kSum, count, Algorithm::kDirect, some);
   }
-  // Of private vectors several turns of every slot.
+  if (!pulls_) return;
+  // Several turns of every slot that private vectors go through.
   one_all_reduce(DType::kFloat32, ReduceOp::kSum, 2'000'003, Algorithm::kDirect, true,
                  Memory::kShared);
   one_all_reduce(DType::kFloat32, ReduceOp::kSum, 2'000'003, Algorithm::kDirect, true, some);

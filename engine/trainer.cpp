@@ -125,7 +125,7 @@ class Trainer {
   // The plan was made before it was known what starts the ranks and what they share.
   void replan() {
     planner::Config here = config_;
-    here.cluster.ranks_share_memory = here.cluster.ranks_share_memory && all_share_memory();
+    here.cluster.ranks_share_memory = here.cluster.ranks_share_memory && reach_holds();
     const planner::GradientChoice planned = planner::choose_gradient_algorithm(config_);
     const planner::GradientChoice choice =
         planner::choose_gradient_algorithm(here, world_.backend());
@@ -141,14 +141,15 @@ class Trainer {
       return row.backend != world_.backend();
     });
     plan_ = planner::make_plan(here);
+    groups_.reach = planner::group_reach(plan_.config);
     result_.replanned = plan_;
   }
 
   bool canonical() const { return config_.numerics.mode == collectives::Numerics::kCanonical; }
 
   // One answer for all ranks, whose groups may differ.
-  bool all_share_memory() {
-    const std::array<double, 1> apart = {groups_.share_memory() ? 0.0 : 1.0};
+  bool reach_holds() {
+    const std::array<double, 1> apart = {groups_.reach_holds() ? 0.0 : 1.0};
     return sum_over(world_, apart)[0] == 0;
   }
 

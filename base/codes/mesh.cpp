@@ -226,10 +226,11 @@ constexpr std::array kTable = {
              "At the planned step time a node reads more bytes a second than its storage "
              "delivers (cluster.ingest_bytes_per_s), so that ranks wait for input. Keep the data "
              "on local disks, compress it, or use fewer ranks."},
-    CodeInfo{"NQD1401", "the engine cannot run this config yet",
-             "`nqd mesh-plan` plans more than `nqd train` runs: the engine runs dense decoders of the "
-             "families gpt and llama on CPU ranks, on any mesh of dp, tp and pp. The message names "
-             "the key to change."},
+    CodeInfo{
+        "NQD1401", "the engine cannot run this config yet",
+        "`nqd mesh-plan` plans more than `nqd train` runs: the engine runs dense decoders of the "
+        "families gpt and llama on CPU ranks, on any mesh of dp, tp and pp. The message names "
+        "the key to change."},
     CodeInfo{
         "NQD1402", "data and model do not fit together",
         "The config has no data.path, or the token files hold values outside model.vocab. Prepare "

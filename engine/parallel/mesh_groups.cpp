@@ -1,7 +1,5 @@
 #include "engine/parallel/mesh_groups.h"
 
-#include <algorithm>
-
 #include "planner/layout/rank_units.h"
 #include "planner/layout/state_shape.h"
 
@@ -22,16 +20,19 @@ std::vector<Communicator*> MeshGroups::all() const {
   return groups;
 }
 
-bool MeshGroups::share_memory() const {
-  const std::vector<Communicator*> groups = all();
-  return std::all_of(groups.begin(), groups.end(),
-                     [](const Communicator* group) { return group->shares_memory(); });
+bool MeshGroups::reach_holds() const {
+  const auto holds = [](bool planned, const std::unique_ptr<Communicator>& group) {
+    return !planned || !group || group->shares_memory();
+  };
+  return holds(reach.dp, dp) && holds(reach.dp, dp_shard) && holds(reach.replicas, dp_replicate) &&
+         holds(reach.tp, tp) && holds(reach.embedding, embedding);
 }
 
 MeshGroups join_mesh(Communicator& world, const planner::Config& config, MemoryLedger& ledger) {
   const planner::ParallelSpec& mesh = config.parallel;
   MeshGroups groups;
   groups.place = planner::RankMap(config).place(world.rank());
+  groups.reach = planner::group_reach(config);
   const planner::RankPlace& place = groups.place;
   // Ranks with the same `color` form a group of `size`.
   const auto group_of = [&](std::int64_t size, std::int64_t color, std::int64_t key,

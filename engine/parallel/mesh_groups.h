@@ -7,6 +7,7 @@
 #include "base/ledger.h"
 #include "collectives/communicator.h"
 #include "planner/mesh/rank_map.h"
+#include "planner/reference/group_reach.h"
 #include "planner/spec.h"
 
 namespace nqd::engine {
@@ -27,8 +28,9 @@ struct MeshGroups {
 
   // Every group that is not null, in this order.
   std::vector<collectives::Communicator*> all() const;
-  // Whether the ranks of every group reach each other's memory.
-  bool share_memory() const;
+  planner::GroupReach reach;  // as planned
+  // Whether the ranks of every group that is planned to reach each other's memory do.
+  bool reach_holds() const;
 };
 
 // Collective over `world`, whose size is the mesh's. Scratch of the groups is counted in `ledger`.

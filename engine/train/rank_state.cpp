@@ -66,6 +66,7 @@ TensorParallel tensor_parallel(const planner::Config& config, const MeshGroups& 
   tp.rank = static_cast<int>(groups.place.tp);
   tp.size = static_cast<int>(config.parallel.tp);
   tp.sequence_parallel = config.parallel.sequence_parallel;
+  tp.direct = groups.reach.tp;
   return tp;
 }
 
@@ -84,8 +85,12 @@ std::uint64_t shared_bytes_of(const planner::Config& config, const planner::Rank
 
 StoreGroups RankState::store_groups(const MeshGroups& groups) const {
   const bool hybrid = config_.parallel.engine == planner::Engine::kHsdp;
-  return {(hybrid ? groups.dp_shard : groups.dp).get(), groups.dp_replicate.get(),
-          groups.embedding.get()};
+  return {(hybrid ? groups.dp_shard : groups.dp).get(),
+          groups.dp_replicate.get(),
+          groups.embedding.get(),
+          groups.reach.dp,
+          groups.reach.replicas,
+          groups.reach.embedding};
 }
 
 std::vector<TransformerChunk> RankState::make_chunks(const MeshGroups& groups) {

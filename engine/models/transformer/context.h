@@ -15,6 +15,8 @@ struct TensorParallel {
   int size = 1;
   // The residual stream, norms and dropout are split by rows over the group.
   bool sequence_parallel = false;
+  // The group's ranks may use each other's memory where they reach it.
+  bool direct = true;
 };
 
 // One micro-batch on its way through a chunk: which buffers are its own

@@ -22,8 +22,9 @@ void TensorGroup::run(const collectives::CollectiveCall& call) {
   const auto numerics =
       canonical_ ? collectives::Numerics::kCanonical : collectives::Numerics::kFast;
   const std::uint64_t bytes = std::max(call.in.size(), call.out.size());
-  const collectives::Algorithm algorithm = planner::engine_algorithm(
-      numerics, call.collective, tp_.size, bytes, call.type, tp_.group->shares_memory());
+  const collectives::Algorithm algorithm =
+      planner::engine_algorithm(numerics, call.collective, tp_.size, bytes, call.type,
+                                tp_.direct && tp_.group->shares_memory());
   tp_.group->run(call, algorithm);
 }
 

@@ -178,7 +178,7 @@ void GradientStore::start(Slot& slot) {
   const auto sum = std::as_writable_bytes(floats(out, per == 1 ? at.part : at.padded));
   slot.work = layout_.groups.dp->start(
       {collective, leaf, sum, DType::kFloat32, ReduceOp::kSum},
-      store_algorithm(*layout_.groups.dp, collective, leaf.size(), layout_.shape.canonical()));
+      store_algorithm(layout_, *layout_.groups.dp, collective, leaf.size()));
 }
 
 void GradientStore::keep_own_for_test(const Slot& slot, float* out) const {
@@ -274,8 +274,7 @@ void GradientStore::join_ends() {
   if (sum.empty()) return;
   collectives::Work work = layout_.groups.embedding->start(
       {Collective::kAllReduce, sum, sum, DType::kFloat32, ReduceOp::kSum},
-      store_algorithm(*layout_.groups.embedding, Collective::kAllReduce, sum.size(),
-                      layout_.shape.canonical()));
+      store_algorithm(layout_, *layout_.groups.embedding, Collective::kAllReduce, sum.size()));
   waited_s_ += timed_wait(work);
 }
 

@@ -13,12 +13,11 @@ using collectives::Algorithm;
 using collectives::Collective;
 using collectives::ReduceOp;
 
-Algorithm store_algorithm(const collectives::Communicator& group, Collective collective,
-                          std::uint64_t bytes, bool canonical) {
-  const auto numerics =
-      canonical ? collectives::Numerics::kCanonical : collectives::Numerics::kFast;
-  return planner::engine_algorithm(numerics, collective, group.size(), bytes, DType::kFloat32,
-                                   group.shares_memory());
+Algorithm store_algorithm(const StoreLayout& layout, const collectives::Communicator& group,
+                          Collective collective, std::uint64_t bytes) {
+  return planner::engine_algorithm(layout.shape.numerics, collective, group.size(), bytes,
+                                   DType::kFloat32,
+                                   layout.groups.is_direct(&group) && group.shares_memory());
 }
 
 double timed_wait(collectives::Work& work) {
@@ -71,15 +70,16 @@ void ReplicaSums::start(std::int64_t offset, std::int64_t count) {
 Algorithm ReplicaSums::algorithm(std::size_t bytes) const {
   const planner::StateShape& shape = layout_.shape;
   if (shape.bucket_algorithm != Algorithm::kAuto) return shape.bucket_algorithm;
-  return store_algorithm(*layout_.summed_over, collective_, bytes, shape.canonical());
+  return store_algorithm(layout_, *layout_.summed_over, collective_, bytes);
 }
 
 void ReplicaSums::exchange(const Part& part) {
   collectives::Accumulator mine(sums_.order().range, sums_.order().total,
                                 static_cast<std::size_t>(part.count), DType::kFloat32,
                                 sums_.left(part.offset, part.count));
-  const Algorithm algorithm =
-      layout_.summed_over->shares_memory() ? Algorithm::kDirect : Algorithm::kPairwise;
+  const bool direct =
+      layout_.groups.is_direct(layout_.summed_over) && layout_.summed_over->shares_memory();
+  const Algorithm algorithm = direct ? Algorithm::kDirect : Algorithm::kPairwise;
   if (collective_ == Collective::kAllReduce) {
     canonical_all_reduce(*layout_.summed_over, scratch_, order_.front(), mine, output(part),
                          ReduceOp::kSum, algorithm);

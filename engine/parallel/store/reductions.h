@@ -15,10 +15,10 @@
 
 namespace nqd::engine {
 
-// planner::engine_algorithm on `group`.
-collectives::Algorithm store_algorithm(const collectives::Communicator& group,
-                                       collectives::Collective collective, std::uint64_t bytes,
-                                       bool canonical);
+// planner::engine_algorithm on `group`, one of the layout's.
+collectives::Algorithm store_algorithm(const StoreLayout& layout,
+                                       const collectives::Communicator& group,
+                                       collectives::Collective collective, std::uint64_t bytes);
 
 // Waits and returns the seconds that it took.
 double timed_wait(collectives::Work& work);

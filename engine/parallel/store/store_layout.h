@@ -19,6 +19,15 @@ struct StoreGroups {
   // A tied model whose ends lie on different stages: the rank with the token embedding and, second,
   // the one with the head. Null on all other stages.
   collectives::Communicator* embedding = nullptr;
+  // Whether their ranks may use each other's memory: as planned, which is not where they happen to
+  // reach it.
+  bool dp_direct = true;
+  bool replicas_direct = true;
+  bool embedding_direct = true;
+
+  bool is_direct(const collectives::Communicator* group) const {
+    return group == dp ? dp_direct : group == replicas ? replicas_direct : embedding_direct;
+  }
 };
 
 // Offsets in elements.

@@ -63,8 +63,7 @@ void WeightStore::start(Slot& slot, int unit) {
       {Collective::kAllGather,
        std::span<const std::byte>(weights_ + at.weights * element_, bytes(at.part)),
        std::span<std::byte>(slot.data, bytes(at.padded)), layout_.shape.weights, ReduceOp::kSum},
-      store_algorithm(*layout_.groups.dp, Collective::kAllGather, bytes(at.padded),
-                      layout_.shape.canonical()));
+      store_algorithm(layout_, *layout_.groups.dp, Collective::kAllGather, bytes(at.padded)));
   slot.arriving = true;
 }
 
@@ -124,8 +123,7 @@ void WeightStore::gather_parts() {
         {Collective::kAllGather,
          std::span<const std::byte>(all + static_cast<std::size_t>(layout_.part) * part, part),
          std::span<std::byte>(all, padded), layout_.shape.weights, ReduceOp::kSum},
-        store_algorithm(*layout_.groups.dp, Collective::kAllGather, padded,
-                        layout_.shape.canonical()));
+        store_algorithm(layout_, *layout_.groups.dp, Collective::kAllGather, padded));
     is_arriving_[unit] = true;
   }
 }

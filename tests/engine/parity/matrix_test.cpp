@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "parity_configs.h"
+#include "tests/engine/parity/parity_configs.h"
 
 using namespace nqd;
 using engine::ParityCell;

@@ -7,7 +7,7 @@
 #include "engine/parity/compare.h"
 #include "engine/parity/data.h"
 #include "engine/parity/matrix.h"
-#include "parity_configs.h"
+#include "tests/engine/parity/parity_configs.h"
 #include "tests/temporary_folder.h"
 
 using namespace nqd;

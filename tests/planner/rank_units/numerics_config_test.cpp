@@ -13,7 +13,8 @@ using collectives::Numerics;
 LoadedConfig load(const std::string& rest, std::vector<std::string> overrides = {}) {
   LoadOptions options;
   options.overrides = std::move(overrides);
-  return load_config_text("model: {preset: gpt2-124m, vocab: 50304}\n" + rest, "test.yaml", options);
+  return load_config_text("model: {preset: gpt2-124m, vocab: 50304}\n" + rest, "test.yaml",
+                          options);
 }
 
 TEST_CASE("numerics are canonical in eight slices unless a word or a mapping says otherwise") {

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <span>
+#include <utility>
 
 #include "planner/layout/activation_buffers.h"
 #include "planner/layout/state_shape.h"
@@ -28,9 +30,12 @@ class ActivationCalls {
         stream_(rows_ * config.model.hidden) {}
 
   void add() {
-    for (std::size_t i = 0; i < stage_.chunks.size(); ++i) {
-      if (tp_.group.size > 1) add_tensor_parallel(stage_.units[i]);
-      add_messages(stage_.chunks[i]);
+    const std::span<const LocalUnit> units(stage_.units);
+    for (const ReferenceStage::Chunk& chunk : stage_.chunks) {
+      if (tp_.group.size > 1) {
+        add_tensor_parallel(units.subspan(chunk.begin, chunk.end - chunk.begin));
+      }
+      add_messages(chunk.chunk);
     }
     calls_.expose_all("tp", true);
     calls_.expose_all("pp", true);
@@ -52,7 +57,7 @@ class ActivationCalls {
     calls_.add(tp_, Collective::kAllReduce, elements, DType::kFloat32, m_);
   }
 
-  void add_tensor_parallel(const std::vector<LocalUnit>& units) {
+  void add_tensor_parallel(std::span<const LocalUnit> units) {
     std::int64_t layers = 0;
     for (const LocalUnit& unit : units) {
       switch (unit.role) {
@@ -130,8 +135,9 @@ std::vector<ReferenceStage> reference_stages(const Config& config) {
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     ReferenceStage& stage = stages[static_cast<std::size_t>(chunks[i].stage)];
     const auto chunk = static_cast<std::int64_t>(i);
-    stage.chunks.push_back(chunk);
-    stage.units.push_back(chunk_units(config, chunk, 0));
+    const std::size_t begin = stage.units.size();
+    for (LocalUnit& unit : chunk_units(config, chunk, 0)) stage.units.push_back(std::move(unit));
+    stage.chunks.push_back({chunk, begin, stage.units.size()});
   }
   return stages;
 }

@@ -48,11 +48,6 @@ class RankPlans {
         map_(config),
         stages_(reference_stages(config)) {
     for (std::size_t i = 0; i < stages_.size(); ++i) {
-      std::vector<LocalUnit> units;
-      for (const std::vector<LocalUnit>& chunk : stages_[i].units) {
-        units.insert(units.end(), chunk.begin(), chunk.end());
-      }
-      units_.push_back(std::move(units));
       activations_.push_back(activation_buffers(config, static_cast<std::int64_t>(i)));
     }
   }
@@ -66,7 +61,8 @@ class RankPlans {
     const std::size_t stage = stage_of(rank);
     StageMemory memory;
     memory.stage = static_cast<std::int64_t>(stage);
-    for (const StateBuffer& buffer : state_buffers(shape_, units_[stage], map_.place(rank).dp)) {
+    for (const StateBuffer& buffer :
+         state_buffers(shape_, stages_[stage].units, map_.place(rank).dp)) {
       put(memory, buffer.tag, buffer.bytes * buffer.count);
     }
     for (const ActivationBuffer& buffer : activations_[stage]) {
@@ -98,7 +94,6 @@ class RankPlans {
   const StateShape shape_;
   const RankMap map_;
   const std::vector<ReferenceStage> stages_;
-  std::vector<std::vector<LocalUnit>> units_;
   std::vector<std::vector<ActivationBuffer>> activations_;
 };
 

@@ -33,10 +33,7 @@ class StateCalls {
   }
 
   void add() {
-    std::vector<LocalUnit> units;
-    for (const std::vector<LocalUnit>& chunk : stage_.units) {
-      units.insert(units.end(), chunk.begin(), chunk.end());
-    }
+    const std::vector<LocalUnit>& units = stage_.units;
     StateTrafficOptions options;
     options.dp_reaches_memory = sharding_.reaches_memory;
     options.replicas_reach_memory = replicas_.reaches_memory;
@@ -128,14 +125,12 @@ std::vector<UnitUses> unit_uses(const Config& config, const ReferenceStage& stag
   std::vector<UnitUses> uses;
   std::size_t table = 0;
   bool reads_table = false;
-  for (const std::vector<LocalUnit>& units : stage.units) {
-    for (const LocalUnit& unit : units) {
-      if (unit.role == UnitRole::kTokenEmbedding) table = uses.size();
-      if (unit.role == UnitRole::kHead) reads_table = !holds_head(unit);
-      if (unit.role == UnitRole::kTied && unit.holds_weights) reads_table = false;
-      const std::int64_t own = unit.holds_weights ? 1 : 0;
-      uses.push_back({own, own + (unit.role == UnitRole::kLayer ? again : 0)});
-    }
+  for (const LocalUnit& unit : stage.units) {
+    if (unit.role == UnitRole::kTokenEmbedding) table = uses.size();
+    if (unit.role == UnitRole::kHead) reads_table = !holds_head(unit);
+    if (unit.role == UnitRole::kTied && unit.holds_weights) reads_table = false;
+    const std::int64_t own = unit.holds_weights ? 1 : 0;
+    uses.push_back({own, own + (unit.role == UnitRole::kLayer ? again : 0)});
   }
   if (reads_table) {
     ++uses[table].forward;

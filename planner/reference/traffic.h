@@ -33,11 +33,15 @@
 
 namespace nqd::planner {
 
-// What engine_traffic needs of a stage: its units on a tp rank (they differ between tp ranks in
-// pieces, not in extents).
+// A stage's units on a tp rank (they differ between tp ranks in pieces, not in extents): those of
+// its chunks one after the other.
 struct ReferenceStage {
-  std::vector<std::int64_t> chunks;
-  std::vector<std::vector<LocalUnit>> units;  // by chunk of the stage
+  struct Chunk {
+    std::int64_t chunk = 0;
+    std::size_t begin = 0, end = 0;  // of its units
+  };
+  std::vector<Chunk> chunks;
+  std::vector<LocalUnit> units;
 };
 std::vector<ReferenceStage> reference_stages(const Config& config);
 

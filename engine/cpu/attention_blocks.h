@@ -258,6 +258,21 @@ inline std::int64_t first_dropout_element(const AttentionLayout& layout,
   return (model_head * layout.sequence + query) * layout.sequence;
 }
 
+// The maximum of row[0] … row[count - 1], count >= 1; scores beyond, up to the end of their vector,
+// exist and are passed over.
+template <typename T>
+T maximum_of(const T* row, std::int64_t count) {
+  std::array<T, kLanes> lanes;
+  lanes.fill(row[0]);
+  for (std::int64_t j = 0; j < count; j += kLanes) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const T value = lane < count - j ? row[j + lane] : row[0];
+      lanes[lane] = value > lanes[lane] ? value : lanes[lane];
+    }
+  }
+  return merge_lanes(lanes, [](T a, T b) { return a > b ? a : b; });
+}
+
 // row[j] = e^(row[j] − shift) for j in [0, count), 0 from there on as far as a tile or a panel may
 // read. Returns the sum, in the order of lane_sum.
 template <typename T>

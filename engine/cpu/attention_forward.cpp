@@ -38,7 +38,7 @@ void softmax_block(const ForwardScratch<T>& s, std::int64_t queries, const Visib
       exponentials(row, 0, T(0));
       continue;
     }
-    const T block_maximum = lane_max(row, count);
+    const T block_maximum = maximum_of(row, count);
     if (first_block) {
       s.maximum[i] = block_maximum;
       s.sum[i] = exponentials(row, count, block_maximum);

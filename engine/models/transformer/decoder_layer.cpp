@@ -6,7 +6,6 @@
 #include "engine/cpu/activations.h"
 #include "engine/cpu/blocked_attention.h"
 #include "engine/cpu/epilogue.h"
-#include "engine/cpu/norms.h"
 #include "engine/cpu/rotary.h"
 #include "planner/layout/activation_buffers.h"
 
@@ -79,8 +78,12 @@ void DecoderLayer<S>::column_forward(S* out, std::int64_t stride, const S* in, c
                                      const Affine& at, std::int64_t width) {
   const RankShape& s = c_.shape;
   const S* const bias = tensor_at(weights, at.bias);
-  for (std::int64_t row = 0; bias != nullptr && row < s.rows; ++row) {
-    std::copy_n(bias, width, out + row * stride);
+  if (bias != nullptr) {
+    c_.for_ranges(s.rows, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        std::copy_n(bias, width, out + row * stride);
+      }
+    });
   }
   c_.products.run({s.rows, width, s.hidden, matrix(in, s.hidden),
                    matrix(weights + at.weight, s.hidden, Transpose::kYes), result(out, stride),
@@ -150,8 +153,8 @@ void DecoderLayer<S>::mlp_backward_input(const S* weights, const LayerActivation
   const S* const part =
       c_.branch_gradient(stash.d_mlp, stream, pass, layer_, DropoutSite::kMlpOutput);
   if (mlp_proj_.bias >= 0) {
-    cpu::add_column_sums(replicated_.at(stash.replicated, mlp_proj_.bias), part, s.residual_rows,
-                         s.hidden, s.hidden, s.blocks);
+    c_.add_column_sums(replicated_.at(stash.replicated, mlp_proj_.bias), part, s.residual_rows,
+                       s.hidden, s.hidden, s.blocks);
   }
   S* const d_activated = s.gates == 1 ? stash.d_fc : c_.workspace.d_inner;
   row_backward_input(d_activated, stash.d_mlp, weights, mlp_proj_, s.ffn);
@@ -178,8 +181,8 @@ void DecoderLayer<S>::attention_backward_input(const S* weights, const LayerActi
   const S* const part =
       c_.branch_gradient(stash.d_attention, stream, pass, layer_, DropoutSite::kAttentionOutput);
   if (attention_proj_.bias >= 0) {
-    cpu::add_column_sums(replicated_.at(stash.replicated, attention_proj_.bias), part,
-                         s.residual_rows, s.hidden, s.hidden, s.blocks);
+    c_.add_column_sums(replicated_.at(stash.replicated, attention_proj_.bias), part,
+                       s.residual_rows, s.hidden, s.hidden, s.blocks);
   }
   row_backward_input(c_.workspace.d_inner, stash.d_attention, weights, attention_proj_, s.queries);
   attention_core_backward(a, stash, pass);
@@ -301,7 +304,7 @@ template <typename S>
 void DecoderLayer<S>::column_bias_gradient(float* gradients, const Affine& at, const S* d_out,
                                            std::int64_t stride, std::int64_t width) {
   if (at.bias < 0) return;
-  cpu::add_column_sums(gradients + at.bias, d_out, c_.shape.rows, width, stride, 1);
+  c_.add_column_sums(gradients + at.bias, d_out, c_.shape.rows, width, stride, 1);
 }
 
 template class DecoderLayer<float>;

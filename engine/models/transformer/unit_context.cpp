@@ -96,6 +96,14 @@ void UnitContext<S>::norm_backward_input(S* d_in, const S* residual, const S* d_
 }
 
 template <typename S>
+void UnitContext<S>::add_column_sums(float* sums, const S* x, std::int64_t rows, std::int64_t width,
+                                     std::int64_t stride, std::int64_t blocks) {
+  for_ranges(width, [&](std::int64_t begin, std::int64_t end) {
+    cpu::add_column_sums(sums + begin, x + begin, rows, end - begin, stride, blocks);
+  });
+}
+
+template <typename S>
 void UnitContext<S>::norm_backward_weight(float* d_weight, float* d_bias, const S* d_out,
                                           const S* in, const NormBuffers<S>& kept) {
   const cpu::NormShape rows{shape.residual_rows, shape.hidden, shape.options.norm_epsilon};

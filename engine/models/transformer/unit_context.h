@@ -78,6 +78,9 @@ struct UnitContext {
   // d_in = residual (null: 0) + the gradient through the norm.
   void norm_backward_input(S* d_in, const S* residual, const S* d_out, const S* in, const S* weight,
                            const NormBuffers<S>& kept);
+  // Adds the sums over `rows` rows of x, `stride` elements apart, to `sums` [width].
+  void add_column_sums(float* sums, const S* x, std::int64_t rows, std::int64_t width,
+                       std::int64_t stride, std::int64_t blocks);
   void norm_backward_weight(float* d_weight, float* d_bias, const S* d_out, const S* in,
                             const NormBuffers<S>& kept);
 };

@@ -1,5 +1,5 @@
 // Canonical numerics: losses and gradients are the same to the bit however tensor and sequence
-// parallelism, recomputation and the pipeline divide the work.
+// parallelism, recomputation, threads and the pipeline divide the work.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -39,6 +39,7 @@ struct Mesh {
   std::int64_t pp = 1;
   Schedule schedule = Schedule::k1F1B;
   std::int64_t vpp = 1;
+  std::int64_t threads = 1;
 };
 
 Config on_mesh(Config config, const Mesh& mesh) {
@@ -46,6 +47,7 @@ Config on_mesh(Config config, const Mesh& mesh) {
   config.parallel.sequence_parallel = mesh.sp;
   config.parallel.pp = mesh.pp;
   config.parallel.vpp = mesh.vpp;
+  config.train.threads = mesh.threads;
   config.parallel.schedule = mesh.schedule;
   config.train.recompute = mesh.recompute;
   config.train.recompute_every = mesh.every;
@@ -58,7 +60,8 @@ const std::vector<Mesh> kMeshes = {
     {.tp = 2},
     {.tp = 4},
     {.tp = 8},
-    {.tp = 2, .sp = true},
+    {.threads = 3},
+    {.tp = 2, .sp = true, .threads = 2},
     {.tp = 8, .sp = true},
     {.recompute = Recompute::kSelective},
     {.recompute = Recompute::kFull},
@@ -79,7 +82,7 @@ void check_meshes(const Config& config, const ModelPass& pass) {
   const ModelRun reference = nqd::tests::run_model(on_mesh(config, {}), weights, batch, pass);
   for (const Mesh& mesh : kMeshes) {
     INFO("tp ", mesh.tp, ", sp ", mesh.sp, ", recompute ", name(mesh.recompute), " every ",
-         mesh.every, ", pp ", mesh.pp, ", ", name(mesh.schedule));
+         mesh.every, ", pp ", mesh.pp, ", ", name(mesh.schedule), ", threads ", mesh.threads);
     check_equal(nqd::tests::run_model(on_mesh(config, mesh), weights, batch, pass), reference);
   }
 }
@@ -108,6 +111,26 @@ TEST_CASE("a Llama with grouped queries and an untied head has the same bits on 
   check_meshes(nqd::tests::small_llama(), {});
 }
 
+TEST_CASE("seven heads, slices that are no power of two and one short slice of the vocabulary") {
+  // Nothing is divided by tp here, so nothing need be divisible.
+  Config config = nqd::tests::small_gpt();
+  config.model.hidden = 35;
+  config.model.heads = config.model.kv_heads = 7;
+  config.model.head_dim = 5;
+  config.model.ffn_hidden = 50;
+  config.model.vocab = 11;
+  config.numerics.tp_slices = 6;
+  const Tensors weights = nqd::tests::make_weights(config.model, 11);
+  const Batch batch = nqd::tests::make_batch(config, 12);
+  const ModelRun reference = nqd::tests::run_model(config, weights, batch);
+  config.train.recompute = Recompute::kFull;
+  config.train.threads = 2;
+  check_equal(nqd::tests::run_model(config, weights, batch), reference);
+  config.numerics.mode = nqd::collectives::Numerics::kFast;
+  const ModelRun fast = nqd::tests::run_model(config, weights, batch);
+  CHECK(nqd::tests::relative_distance(fast.gradients, reference.gradients) < 5e-6);
+}
+
 TEST_CASE("bfloat16 and float16 storage have the same bits on every mesh") {
   Config config = nqd::tests::small_llama();
   config.train.precision = nqd::planner::Precision::kBFloat16;
@@ -115,6 +138,17 @@ TEST_CASE("bfloat16 and float16 storage have the same bits on every mesh") {
   config = nqd::tests::small_gpt();
   config.train.precision = nqd::planner::Precision::kFloat16;
   check_meshes(config, {.loss_scale = 64});
+}
+
+TEST_CASE("another number of slices gives other bits") {
+  Config config = nqd::tests::small_gpt();
+  const Tensors weights = nqd::tests::make_weights(config.model, 11);
+  const Batch batch = nqd::tests::make_batch(config, 12);
+  const ModelRun eight = nqd::tests::run_model(config, weights, batch);
+  config.numerics.tp_slices = 2;
+  const ModelRun two = nqd::tests::run_model(config, weights, batch);
+  CHECK(two.losses != eight.losses);
+  CHECK(nqd::tests::relative_distance(two.gradients, eight.gradients) < 5e-6);
 }
 
 TEST_CASE("a power of two of the loss scale is in every gradient, exactly") {

@@ -67,7 +67,10 @@ class RankModel {
  public:
   RankModel(const planner::Config& config, const Tensors& weights, const engine::TensorParallel& tp,
             const ModelPass& pass)
-      : products_(nullptr) {
+      : workers_(config.train.threads > 1
+                     ? std::make_unique<engine::WorkerPool>(static_cast<int>(config.train.threads))
+                     : nullptr),
+        products_(nullptr, workers_.get()) {
     const DType type = storage_type(config);
     for (std::int64_t stage = 0; stage < config.parallel.pp; ++stage) {
       ledgers_.push_back(std::make_unique<MemoryLedger>());
@@ -78,7 +81,8 @@ class RankModel {
     std::int64_t chunk = 0;
     for (const planner::ChunkLayers& layers : planner::chunk_layers(config)) {
       chunks_.emplace_back(config, pass.options, chunk++, tp,
-                           *arenas_[static_cast<std::size_t>(layers.stage)], products_);
+                           *arenas_[static_cast<std::size_t>(layers.stage)], products_,
+                           workers_.get());
       states_.emplace_back();
       for (const LocalUnit& unit : chunks_.back().units()) {
         states_.back().push_back(make_state(unit, weights, type));
@@ -87,6 +91,7 @@ class RankModel {
     split_ = planner::splits_backward(config.parallel.schedule);
     pass_.first_sequence = pass.first_sequence;
     pass_.loss_scale = pass.loss_scale;
+    pass_.training = pass.training;
     pass_.step = 3;
   }
 
@@ -179,6 +184,7 @@ class RankModel {
     }
   }
 
+  std::unique_ptr<engine::WorkerPool> workers_;
   engine::FixedGemm products_;
   std::vector<std::unique_ptr<MemoryLedger>> ledgers_;
   std::vector<std::unique_ptr<ActivationArena>> arenas_;
@@ -269,8 +275,10 @@ ModelRun run_model(const planner::Config& config, const Tensors& weights, const 
         const engine::TensorParallel tp{group.size() > 1 ? &group : nullptr, group.rank(),
                                         group.size(), config.parallel.sequence_parallel};
         auto model = std::make_unique<RankModel>(config, weights, tp, pass);
-        model->forward(batch);
-        if (pass.backward) model->backward();
+        for (int i = 0; i < pass.micro_batches; ++i) {
+          model->forward(batch);
+          if (pass.training) model->backward();
+        }
         const std::lock_guard lock(mutex);
         if (group.rank() == 0) run.traffic = group.traffic();
         ranks[static_cast<std::size_t>(group.rank())] = std::move(model);

@@ -44,11 +44,12 @@ struct ModelPass {
   engine::TransformerOptions options = {};
   std::int64_t first_sequence = 6;
   float loss_scale = 1;
-  bool backward = true;
+  bool training = true;
+  int micro_batches = 1;  // the same batch over again
 };
 
-// Where a tensor is on several tp ranks, its gradients are required to be equal to the bit; the
-// tied head's own gradient is added to the embedding's.
+// Backward runs where pass.training is true. Where a tensor is on several tp ranks, its gradients
+// are required to be equal to the bit; the tied head's own gradient is added to the embedding's.
 ModelRun run_model(const planner::Config& config, const Tensors& weights, const Batch& batch,
                    const ModelPass& pass = {});
 

@@ -139,9 +139,7 @@ TEST_CASE("the loss changes along every tensor as its gradient says") {
       for (std::size_t i = 0; i < values.size(); ++i) {
         values[i] += static_cast<float>(step) * run.gradients.at(name)[i];
       }
-      auto forward = pass;
-      forward.backward = false;
-      return nqd::tests::run_model(config, moved, batch, forward).loss();
+      return nqd::tests::run_model(config, moved, batch, pass).loss();
     };
     for (const auto& [name, gradient] : run.gradients) {
       double square = 0;
@@ -152,6 +150,23 @@ TEST_CASE("the loss changes along every tensor as its gradient says") {
       INFO(config.model.family, " ", name);
       CHECK(slope == doctest::Approx(square).epsilon(0.01));
     }
+  }
+}
+
+TEST_CASE("gradients add up over micro-batches, and evaluation draws no masks") {
+  for (const Config& config : {nqd::tests::small_gpt(), fast(nqd::tests::small_gpt())}) {
+    const Tensors weights = nqd::tests::make_weights(config.model, 45);
+    const Batch batch = nqd::tests::make_batch(config, 46);
+    const ModelRun once = nqd::tests::run_model(config, weights, batch);
+    ModelRun twice = nqd::tests::run_model(config, weights, batch, {.micro_batches = 2});
+    for (auto& [name, values] : twice.gradients) {
+      for (float& value : values) value /= 2;
+    }
+    CHECK(nqd::tests::relative_distance(twice.gradients, once.gradients) < 1e-6);
+
+    const ModelRun evaluated = nqd::tests::run_model(
+        config, weights, batch, {.options = {.dropout = 0.5}, .training = false});
+    CHECK(evaluated.losses == once.losses);
   }
 }
 

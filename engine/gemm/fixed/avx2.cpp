@@ -24,9 +24,13 @@ constexpr int kVectors = 2;
 
 }  // namespace
 
-constinit const KernelSet kAvx2Kernels = {
-    "avx2",         "avx2 6x16", kRows,
-    Vector::kLanes, kVectors,    TileTable<Vector, kRows, kVectors>::kTiles.data(),
-    pack_avx2};
+constinit const KernelSet kAvx2Kernels = {"avx2",
+                                          "avx2 6x16",
+                                          kRows,
+                                          Vector::kLanes,
+                                          kVectors,
+                                          false,
+                                          TileTable<Vector, kRows, kVectors>::kTiles.data(),
+                                          pack_avx2};
 
 }  // namespace nqd::engine::fixed

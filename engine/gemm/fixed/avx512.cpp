@@ -27,9 +27,13 @@ constexpr int kVectors = 3;
 
 }  // namespace
 
-constinit const KernelSet kAvx512Kernels = {
-    "avx512",       "avx512 8x48", kRows,
-    Vector::kLanes, kVectors,      TileTable<Vector, kRows, kVectors>::kTiles.data(),
-    pack_avx2};
+constinit const KernelSet kAvx512Kernels = {"avx512",
+                                            "avx512 8x48",
+                                            kRows,
+                                            Vector::kLanes,
+                                            kVectors,
+                                            true,
+                                            TileTable<Vector, kRows, kVectors>::kTiles.data(),
+                                            pack_avx2};
 
 }  // namespace nqd::engine::fixed

@@ -10,15 +10,18 @@ namespace {
 
 // Sizes in floats, for a second-level cache of 1 MiB: a block of A and a panel of B stay there
 // while they meet.
-constexpr std::int64_t kABlock = 96 * 1024;
-constexpr std::int64_t kBBlock = 576 * 1024;
+constexpr std::int64_t kABlock = 64 * 1024;
+constexpr std::int64_t kBBlock = 288 * 1024;
 // Unfinished chains and tree nodes of a product that takes several blocks of k.
 constexpr std::int64_t kState = 192 * 1024;
 
-constexpr std::int64_t kDepth = 384;            // k a block, where C holds the unfinished chains
-constexpr std::int64_t kStatelessDepth = 2048;  // up to here one block, where scratch would
-constexpr std::int64_t kStateDepth = 512;       // k a block, where it does
-constexpr std::int64_t kStatePanels = 4;        // of columns
+// k a block: all of it where possible, since chains that wait between blocks cost memory traffic.
+constexpr std::int64_t kOneBlock = 2048;
+constexpr std::int64_t kDepth = 1536;
+constexpr std::int64_t kStatePanels = 4;  // of columns
+
+// Up to here, packing B takes longer than it saves.
+constexpr std::int64_t kDirectRows = 256;
 
 constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 constexpr std::int64_t round_down(std::int64_t a, std::int64_t unit) { return a / unit * unit; }
@@ -77,9 +80,11 @@ void store_row(const FixedOutput& c, std::int64_t row, const Range& columns, con
   }
 }
 
-struct PanelA {
-  const float* data;  // of the block's first k
-  std::int64_t row_stride, k_stride;
+// Where tiles read an operand: packed, or as it is stored.
+struct Panel {
+  const float* data;         // of the block's first k
+  std::int64_t item_stride;  // from row to row of A; columns of B are contiguous
+  std::int64_t k_stride;
 };
 
 class BlockedProduct {
@@ -92,7 +97,10 @@ class BlockedProduct {
         width_(std::max<std::int64_t>(1, is_sliced() ? product.slices.width : product.k)),
         levels_(std::bit_width(static_cast<std::uint64_t>(slices_ - 1))),
         panel_columns_(kernels.vectors * kernels.lanes),
-        a_is_direct_(p_.a.type == DType::kFloat32 && p_.a.op == Transpose::kNo && p_.alpha == 1.0F),
+        a_is_direct_(p_.a.type == DType::kFloat32 &&
+                     (p_.a.op == Transpose::kNo || kernels.reads_transposed_a)),
+        b_is_direct_(p_.b.type == DType::kFloat32 && p_.b.op == Transpose::kNo &&
+                     p_.alpha == 1.0F && p_.m <= kDirectRows),
         a_block_(scratch),
         b_block_(scratch + kABlock),
         state_(b_block_ + kBBlock),
@@ -120,9 +128,7 @@ class BlockedProduct {
 
   void choose_blocks() {
     const std::int64_t k = std::max<std::int64_t>(1, p_.k);
-    std::int64_t limit = kDepth;
-    if (!c_holds_chains()) limit = k <= kStatelessDepth ? kStatelessDepth : kStateDepth;
-    depth_ = divide_up(k, divide_up(k, limit));
+    depth_ = divide_up(k, divide_up(k, k <= kOneBlock ? kOneBlock : kDepth));
     block_rows_ = round_down(kABlock / depth_, kernels_.rows);
     block_columns_ = round_down(kBBlock / depth_, panel_columns_);
     state_rows_ = std::max<std::int64_t>(1, p_.m);
@@ -133,7 +139,6 @@ class BlockedProduct {
     }
   }
 
-  Parts row_panels(const Range& rows) const { return {rows.size(), kernels_.rows}; }
   Parts column_panels(const Range& columns) const {
     return {divide_up(columns.size(), kernels_.lanes), kernels_.vectors};
   }
@@ -152,18 +157,16 @@ class BlockedProduct {
   void run_block(const Range& rows, const Range& columns, const Range& depth,
                  std::int64_t first_panel) {
     const Parts across = column_panels(columns);
-    const Parts down = row_panels(rows);
     for (std::int64_t jp = 0; jp < across.count(); ++jp) {
       const Range vectors = across.part(jp);
-      const float* const b = b_block_ + vectors.begin * kernels_.lanes * depth.size();
       const Range tile_columns{columns.begin + vectors.begin * kernels_.lanes,
                                std::min(columns.begin + vectors.end * kernels_.lanes, columns.end)};
-      for (std::int64_t ip = 0; ip < down.count(); ++ip) {
-        const Range panel = down.part(ip);
-        const PanelA a = panel_a(rows, panel, depth);
-        float* const state = state_ + ((first_panel + ip) * kStatePanels + jp) * tile_state_;
-        run_tile(a, b, {rows.begin + panel.begin, rows.begin + panel.end}, tile_columns, depth,
-                 state);
+      const Panel b = panel_b(columns, tile_columns, depth);
+      float* state = state_ + (first_panel * kStatePanels + jp) * tile_state_;
+      for (std::int64_t row = rows.begin; row < rows.end; row += kernels_.rows) {
+        run_tile(panel_a(rows.begin, row, depth), b, {row, std::min(row + kernels_.rows, rows.end)},
+                 tile_columns, depth, state);
+        state += kStatePanels * tile_state_;
       }
     }
   }
@@ -174,40 +177,48 @@ class BlockedProduct {
       const Range vectors = across.part(jp);
       const std::int64_t first = vectors.begin * kernels_.lanes;
       const std::int64_t width = vectors.size() * kernels_.lanes;
+      const std::int64_t count = std::min(width, columns.size() - first);
+      if (b_is_direct_ && count == width) continue;
       kernels_.pack({element(p_.b, depth.begin, columns.begin + first), p_.b.type, p_.b.stride,
-                     p_.b.op == Transpose::kYes, depth.size(),
-                     std::min(width, columns.size() - first), width, 1.0F,
+                     p_.b.op == Transpose::kYes, depth.size(), count, width, p_.alpha,
                      b_block_ + first * depth.size()});
     }
   }
 
-  void pack_a(const Range& rows, const Range& depth) const {
-    const Parts down = row_panels(rows);
-    for (std::int64_t ip = 0; ip < down.count(); ++ip) {
-      const Range panel = down.part(ip);
-      kernels_.pack({element(p_.a, rows.begin + panel.begin, depth.begin), p_.a.type, p_.a.stride,
-                     p_.a.op == Transpose::kNo, depth.size(), panel.size(), panel.size(), p_.alpha,
-                     a_block_ + panel.begin * depth.size()});
+  // Columns of a tile, of the block `columns`.
+  Panel panel_b(const Range& columns, const Range& tile, const Range& depth) const {
+    const std::int64_t width = divide_up(tile.size(), kernels_.lanes) * kernels_.lanes;
+    if (b_is_direct_ && tile.size() == width) {
+      return {static_cast<const float*>(element(p_.b, depth.begin, tile.begin)), 1, p_.b.stride};
     }
+    return {b_block_ + (tile.begin - columns.begin) * depth.size(), 1, width};
   }
 
-  PanelA panel_a(const Range& rows, const Range& panel, const Range& depth) const {
-    if (!a_is_direct_) return {a_block_ + panel.begin * depth.size(), 1, panel.size()};
-    return {static_cast<const float*>(element(p_.a, rows.begin + panel.begin, depth.begin)),
-            p_.a.stride, 1};
+  void pack_a(const Range& rows, const Range& depth) const {
+    kernels_.pack({element(p_.a, rows.begin, depth.begin), p_.a.type, p_.a.stride,
+                   p_.a.op == Transpose::kNo, depth.size(), rows.size(), kernels_.rows, 1.0F,
+                   a_block_});
+  }
+
+  // Rows from `row` of the block that starts at `first`.
+  Panel panel_a(std::int64_t first, std::int64_t row, const Range& depth) const {
+    if (!a_is_direct_) return {a_block_ + (row - first) * depth.size(), 1, kernels_.rows};
+    const bool transposed = p_.a.op == Transpose::kYes;
+    return {static_cast<const float*>(element(p_.a, row, depth.begin)),
+            transposed ? 1 : p_.a.stride, transposed ? p_.a.stride : 1};
   }
 
   // All chains of a tile that have a part in this block of k.
-  void run_tile(const PanelA& a, const float* b, const Range& rows, const Range& columns,
+  void run_tile(const Panel& a, const Panel& b, const Range& rows, const Range& columns,
                 const Range& depth, float* state) {
     const std::int64_t vectors = divide_up(columns.size(), kernels_.lanes);
     const TileFunction function =
         kernels_.tile(!a_is_direct_, static_cast<int>(rows.size()), static_cast<int>(vectors));
     Tile tile{};
     std::array<Addend, kMaxAddends> addends;
-    tile.a_row = a.row_stride;
+    tile.a_row = a.item_stride;
     tile.a_k = a.k_stride;
-    tile.b_k = vectors * kernels_.lanes;
+    tile.b_k = b.k_stride;
     tile.addends = addends.data();
     std::int64_t k = depth.begin;
     for (std::int64_t slice = k / width_; slice < slices_; ++slice) {
@@ -215,7 +226,7 @@ class BlockedProduct {
       const bool starts = k == std::min(slice * width_, p_.k);
       const std::int64_t end = std::min(slice_end, depth.end);
       tile.a = a.data + (k - depth.begin) * tile.a_k;
-      tile.b = b + (k - depth.begin) * tile.b_k;
+      tile.b = b.data + (k - depth.begin) * tile.b_k;
       tile.k = end - k;
       k = end;
       const bool finishes = k == slice_end;
@@ -285,7 +296,7 @@ class BlockedProduct {
   std::int64_t slices_, width_;
   int levels_;
   std::int64_t panel_columns_;
-  bool a_is_direct_;
+  bool a_is_direct_, b_is_direct_;
   float* a_block_;
   float* b_block_;
   float* state_;

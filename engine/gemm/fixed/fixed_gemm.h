@@ -7,7 +7,7 @@
 //
 // so that it depends on row i of op(A) and column j of op(B) alone: not on m, n, strides,
 // transposition, pointers, threads or the width of vectors. The order of the chain is part of the
-// contract; so is where alpha enters: a[i,k] is the stored value widened to float32 and multiplied
+// contract; so is where alpha enters: b[k,j] is the stored value widened to float32 and multiplied
 // by alpha, rounded to float32.
 //
 // Not promised: the payload and sign of a NaN. The floating-point environment is the default one

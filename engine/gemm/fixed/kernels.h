@@ -24,7 +24,7 @@ struct Addend {
 // starts from `start` (null: from zeros) and takes k steps.
 struct Tile {
   const float* a;      // a[row · a_row + k · a_k]
-  std::int64_t a_row;  // unused by the packed form: there a_row is 1 and a_k the tile's rows
+  std::int64_t a_row;  // of the packed form 1, and a_k the rows of the largest tile
   std::int64_t a_k;
   const float* b;  // b[k · b_k + column]
   std::int64_t b_k;
@@ -38,20 +38,21 @@ struct Tile {
 };
 using TileFunction = void (*)(const Tile&);
 
-// One panel of an operand, packed k by k: out[k · width + i] = alpha · in(k, i), widened to
-// float32; zeros for i in [count, width).
-struct PanelPack {
-  const void* in;        // of k = 0, i = 0
+// Part of an operand, packed: panels of `width` items (rows of A, columns of B), one after another,
+// each k by k: out[panel · width · k + step · width + i] = alpha · in(step, panel · width + i),
+// widened to float32; zeros for items from `count` on.
+struct Packing {
+  const void* in;        // of step 0, item 0
   DType type;            // float32, bfloat16 or float16
   std::int64_t stride;   // elements between neighbours along the direction that is not contiguous
-  bool k_is_contiguous;  // else i is
+  bool k_is_contiguous;  // else the items are
   std::int64_t k;
   std::int64_t count;
-  std::int64_t width;
+  std::int64_t width;  // a multiple of 8; with AVX2 also 6; portable: any
   float alpha;
   float* out;
 };
-using PackFunction = void (*)(const PanelPack&);
+using PackFunction = void (*)(const Packing&);
 
 struct KernelSet {
   const char* name;         // "avx512"
@@ -59,6 +60,9 @@ struct KernelSet {
   int rows;                 // of the largest tile
   int lanes;                // of a vector
   int vectors;              // of the largest tile, side by side
+  // Whether reading a transposed A where it lies beats packing it: a tile's rows are half a cache
+  // line or more, and its columns so many that few tiles read the same rows.
+  bool reads_transposed_a;
   // [packed ? 1 : 0][rows − 1][vectors − 1], flat.
   const TileFunction* tiles;
   PackFunction pack;

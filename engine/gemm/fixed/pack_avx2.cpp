@@ -30,7 +30,7 @@ struct WidenFloat16 {
   }
 };
 
-void transpose(__m256 (&rows)[kLanes]) {
+inline void transpose(__m256 (&rows)[kLanes]) {
   __m256 pairs[kLanes];
   for (int i = 0; i < 8; i += 2) {
     pairs[i] = _mm256_unpacklo_ps(rows[i], rows[i + 1]);
@@ -49,80 +49,121 @@ void transpose(__m256 (&rows)[kLanes]) {
   }
 }
 
-template <typename Widen>
+// Works on groups of 8 items, or on panels where those have 6.
+template <typename Widen, std::int64_t kGroup>
 class Packer {
  public:
   using Stored = typename Widen::Stored;
 
-  explicit Packer(const PanelPack& panel)
-      : panel_(panel),
-        in_(static_cast<const Stored*>(panel.in)),
-        alpha_(_mm256_set1_ps(panel.alpha)) {}
+  explicit Packer(const Packing& packing)
+      : p_(packing),
+        in_(static_cast<const Stored*>(packing.in)),
+        alpha_(_mm256_set1_ps(packing.alpha)) {}
 
   void run() const {
-    for (std::int64_t i = 0; i < panel_.width; i += kLanes) {
-      const std::int64_t lanes = panel_.width - i < kLanes ? panel_.width - i : kLanes;
-      const std::int64_t left = panel_.count - i;
-      const std::int64_t count = left < 0 ? 0 : left < lanes ? left : lanes;
-      if (panel_.k_is_contiguous) {
-        pack_across(i, lanes, count);
+    for (std::int64_t first = 0; first < p_.count; first += kGroups * kGroup) {
+      const std::int64_t end =
+          first + kGroups * kGroup < p_.count ? first + kGroups * kGroup : p_.count;
+      if (p_.k_is_contiguous) {
+        for (std::int64_t step = 0; step < p_.k; step += kSteps) pack_across(first, end, step);
       } else {
-        pack_along(i, lanes, count);
+        pack_along(first, end);
       }
     }
+    const std::int64_t groups = (p_.count + kGroup - 1) / kGroup;
+    for (std::int64_t i = groups * kGroup; i % p_.width != 0; i += kGroup) pack_zeros(i);
   }
 
  private:
-  // Up to 8 stored values, zeros after them.
+  static constexpr std::int64_t kGroups = 6;  // at a time: whole cache lines are read and written
+  static constexpr std::int64_t kSteps = 16;
+  // The processor's own prefetching stops at the end of each page, which is a row or a few.
+  static constexpr std::int64_t kStepsAhead = 12;
+
+  float* out(std::int64_t item, std::int64_t step) const {
+    const std::int64_t within = item % p_.width;
+    return p_.out + (item - within) * p_.k + step * p_.width + within;
+  }
+
+  // `count` stored values, zeros after them.
   __m256 load(const Stored* p, std::int64_t count) const {
-    if (count == kLanes) return _mm256_mul_ps(alpha_, Widen::load(p));
+    if (count >= kLanes) return _mm256_mul_ps(alpha_, Widen::load(p));
     Stored values[kLanes] = {};
     for (std::int64_t i = 0; i < count; ++i) values[i] = p[i];
     return _mm256_mul_ps(alpha_, Widen::load(values));
   }
 
-  static void store(float* out, __m256 values, std::int64_t lanes) {
-    if (lanes == kLanes) return _mm256_storeu_ps(out, values);
-    float all[kLanes];
-    _mm256_storeu_ps(all, values);
-    for (std::int64_t i = 0; i < lanes; ++i) out[i] = all[i];
-  }
-
-  void pack_along(std::int64_t i, std::int64_t lanes, std::int64_t count) const {
-    const Stored* in = in_ + i;
-    float* out = panel_.out + i;
-    for (std::int64_t k = 0; k < panel_.k; ++k) {
-      store(out, load(in, count), lanes);
-      in += panel_.stride;
-      out += panel_.width;
+  static void store(float* p, __m256 values) {
+    if constexpr (kGroup == kLanes) {
+      _mm256_storeu_ps(p, values);
+    } else {
+      static_assert(kGroup == 6);
+      _mm_storeu_ps(p, _mm256_castps256_ps128(values));
+      _mm_storel_pi(reinterpret_cast<__m64*>(p + 4), _mm256_extractf128_ps(values, 1));
     }
   }
 
-  void pack_across(std::int64_t i, std::int64_t lanes, std::int64_t count) const {
-    const Stored* const in = in_ + i * panel_.stride;
-    float* const out = panel_.out + i;
-    for (std::int64_t k = 0; k < panel_.k; k += kLanes) {
-      const std::int64_t steps = panel_.k - k < kLanes ? panel_.k - k : kLanes;
-      __m256 rows[kLanes];
-      for (std::int64_t r = 0; r < kLanes; ++r) {
-        rows[r] = r < count ? load(in + r * panel_.stride + k, steps) : _mm256_setzero_ps();
+  void pack_along(std::int64_t first, std::int64_t end) const {
+    float* outs[kGroups];
+    std::int64_t groups = 0;
+    std::int64_t item = first;
+    for (; item + kLanes <= p_.count && item < end; item += kGroup) outs[groups++] = out(item, 0);
+    const Stored* in = in_ + first;
+    for (std::int64_t offset = 0; offset < p_.k * p_.width; offset += p_.width, in += p_.stride) {
+      for (std::int64_t g = 0; g < groups; ++g) {
+        const Stored* const ahead = in + kStepsAhead * p_.stride + g * kGroup;
+        _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T0);
+        store(outs[g] + offset, load(in + g * kGroup, kLanes));
       }
-      transpose(rows);
-      for (std::int64_t r = 0; r < steps; ++r) store(out + (k + r) * panel_.width, rows[r], lanes);
+    }
+    // Where whole vectors would be read from beyond the items.
+    for (; item < end; item += kGroup) {
+      const std::int64_t count = end - item < kGroup ? end - item : kGroup;
+      for (std::int64_t step = 0; step < p_.k; ++step) {
+        store(out(item, step), load(in_ + step * p_.stride + item, count));
+      }
     }
   }
 
-  const PanelPack& panel_;
+  void pack_across(std::int64_t first, std::int64_t end, std::int64_t first_step) const {
+    const std::int64_t end_step = first_step + kSteps < p_.k ? first_step + kSteps : p_.k;
+    for (std::int64_t item = first; item < end; item += kGroup) {
+      const std::int64_t count = end - item < kGroup ? end - item : kGroup;
+      for (std::int64_t step = first_step; step < end_step; step += kLanes) {
+        const std::int64_t steps = end_step - step < kLanes ? end_step - step : kLanes;
+        __m256 rows[kLanes];
+        for (std::int64_t r = 0; r < kLanes; ++r) {
+          rows[r] =
+              r < count ? load(in_ + (item + r) * p_.stride + step, steps) : _mm256_setzero_ps();
+        }
+        transpose(rows);
+        float* const to = out(item, step);
+        for (std::int64_t r = 0; r < steps; ++r) store(to + r * p_.width, rows[r]);
+      }
+    }
+  }
+
+  void pack_zeros(std::int64_t item) const {
+    for (std::int64_t step = 0; step < p_.k; ++step) store(out(item, step), _mm256_setzero_ps());
+  }
+
+  const Packing& p_;
   const Stored* in_;
   __m256 alpha_;
 };
 
+template <typename Widen>
+void pack_as(const Packing& packing) {
+  if (packing.width % kLanes == 0) return Packer<Widen, kLanes>(packing).run();
+  Packer<Widen, 6>(packing).run();
+}
+
 }  // namespace
 
-void pack_avx2(const PanelPack& panel) {
-  if (panel.type == DType::kBFloat16) return Packer<WidenBFloat16>(panel).run();
-  if (panel.type == DType::kFloat16) return Packer<WidenFloat16>(panel).run();
-  Packer<WidenFloat32>(panel).run();
+void pack_avx2(const Packing& packing) {
+  if (packing.type == DType::kBFloat16) return pack_as<WidenBFloat16>(packing);
+  if (packing.type == DType::kFloat16) return pack_as<WidenFloat16>(packing);
+  pack_as<WidenFloat32>(packing);
 }
 
 }  // namespace nqd::engine::fixed

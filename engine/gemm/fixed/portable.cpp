@@ -44,23 +44,24 @@ float widen(BFloat16 value) { return to_float(value); }
 float widen(Float16 value) { return to_float(value); }
 
 template <typename T>
-void pack_panel(const PanelPack& panel) {
-  const T* const in = static_cast<const T*>(panel.in);
-  const std::int64_t k_stride = panel.k_is_contiguous ? 1 : panel.stride;
-  const std::int64_t i_stride = panel.k_is_contiguous ? panel.stride : 1;
-  for (std::int64_t k = 0; k < panel.k; ++k) {
-    float* const out = panel.out + k * panel.width;
-    for (std::int64_t i = 0; i < panel.count; ++i) {
-      out[i] = panel.alpha * widen(in[k * k_stride + i * i_stride]);
+void pack_items(const Packing& p) {
+  const T* const in = static_cast<const T*>(p.in);
+  const std::int64_t step_stride = p.k_is_contiguous ? 1 : p.stride;
+  const std::int64_t item_stride = p.k_is_contiguous ? p.stride : 1;
+  float* out = p.out;
+  for (std::int64_t first = 0; first < p.count; first += p.width) {
+    for (std::int64_t step = 0; step < p.k; ++step) {
+      for (std::int64_t i = first; i < first + p.width; ++i) {
+        *out++ = i < p.count ? p.alpha * widen(in[step * step_stride + i * item_stride]) : 0.0F;
+      }
     }
-    for (std::int64_t i = panel.count; i < panel.width; ++i) out[i] = 0.0F;
   }
 }
 
-void pack(const PanelPack& panel) {
-  if (panel.type == DType::kBFloat16) return pack_panel<BFloat16>(panel);
-  if (panel.type == DType::kFloat16) return pack_panel<Float16>(panel);
-  pack_panel<float>(panel);
+void pack(const Packing& packing) {
+  if (packing.type == DType::kBFloat16) return pack_items<BFloat16>(packing);
+  if (packing.type == DType::kFloat16) return pack_items<Float16>(packing);
+  pack_items<float>(packing);
 }
 
 constexpr int kRows = 4;
@@ -69,9 +70,13 @@ constexpr int kVectors = 2;
 }  // namespace
 
 const KernelSet& portable_kernels() {
-  static constexpr KernelSet kSet = {"portable", "portable 4x16",
-                                     kRows,      Vector::kLanes,
-                                     kVectors,   TileTable<Vector, kRows, kVectors>::kTiles.data(),
+  static constexpr KernelSet kSet = {"portable",
+                                     "portable 4x16",
+                                     kRows,
+                                     Vector::kLanes,
+                                     kVectors,
+                                     false,
+                                     TileTable<Vector, kRows, kVectors>::kTiles.data(),
                                      pack};
   return kSet;
 }

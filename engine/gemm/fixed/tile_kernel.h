@@ -12,7 +12,8 @@
 
 namespace nqd::engine::fixed {
 
-template <typename Vector, int kRows, int kVectors, bool kPacked>
+// kPackedStep: a_k of the packed form, else 0.
+template <typename Vector, int kRows, int kVectors, int kPackedStep>
 void tile_kernel(const Tile& t) {
   using Type = typename Vector::Type;
   constexpr int kLanes = Vector::kLanes;
@@ -34,8 +35,8 @@ void tile_kernel(const Tile& t) {
   }
   const float* a = t.a;
   const float* b = t.b;
-  const std::int64_t a_row = kPacked ? 1 : t.a_row;
-  const std::int64_t a_k = kPacked ? kRows : t.a_k;
+  const std::int64_t a_row = kPackedStep > 0 ? 1 : t.a_row;
+  const std::int64_t a_k = kPackedStep > 0 ? kPackedStep : t.a_k;
   const std::int64_t b_k = t.b_k;
 #pragma GCC unroll 4
   for (std::int64_t k = t.k; k > 0; --k) {
@@ -78,9 +79,9 @@ struct TileTable {
   template <std::size_t... kIndex>
   static constexpr auto make(std::index_sequence<kIndex...>) {
     return std::array<TileFunction, sizeof...(kIndex)>{
-        tile_kernel<Vector, static_cast<int>(kIndex) / kVectors % kRows + 1,
-                    static_cast<int>(kIndex) % kVectors + 1,
-                    static_cast<int>(kIndex) >= kRows * kVectors>...};
+        tile_kernel < Vector, static_cast<int>(kIndex) / kVectors % kRows + 1,
+        static_cast<int>(kIndex) % kVectors + 1,
+        static_cast<int>(kIndex) >= kRows * kVectors ? kRows : 0 > ...};
   }
   static constexpr auto kTiles = make(std::make_index_sequence<2 * kRows * kVectors>());
   static_assert(kRows * kVectors * Vector::kLanes <= kMaxTileFloats);

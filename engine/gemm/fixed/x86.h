@@ -7,6 +7,6 @@ namespace nqd::engine::fixed {
 
 extern const KernelSet kAvx2Kernels;
 extern const KernelSet kAvx512Kernels;
-void pack_avx2(const PanelPack& panel);
+void pack_avx2(const Packing& packing);
 
 }  // namespace nqd::engine::fixed

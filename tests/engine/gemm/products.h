@@ -89,11 +89,10 @@ struct Case {
     return result;
   }
   float a_at(std::int64_t i, std::int64_t k) const {
-    const float value = product.a.op == Transpose::kNo ? a.get(i, k) : a.get(k, i);
-    return value * product.alpha;
+    return product.a.op == Transpose::kNo ? a.get(i, k) : a.get(k, i);
   }
   float b_at(std::int64_t k, std::int64_t j) const {
-    return product.b.op == Transpose::kNo ? b.get(k, j) : b.get(j, k);
+    return product.alpha * (product.b.op == Transpose::kNo ? b.get(k, j) : b.get(j, k));
   }
 };
 

@@ -13,6 +13,7 @@
 #include "base/units.h"
 #include "cli/command.h"
 #include "cli/config_input.h"
+#include "engine/gemm/fixed/fixed_gemm.h"
 #include "engine/gemm/gemm.h"
 #include "engine/gemm/gemm_bench.h"
 #include "reports/evidence.h"
@@ -23,6 +24,7 @@ namespace {
 struct Options {
   ConfigFlags config;
   int iterations = 20;
+  bool fixed = false;
   bool json = false;
   std::string output;
 };
@@ -59,12 +61,14 @@ int run(const Options& options, const Context& context) {
   envelope.config_path = loaded.config.source;
   envelope.config_yaml = loaded.resolved_yaml;
   envelope.resolved = loaded.resolved;
-  const engine::GemmLibrary library = engine::gemm_library();
+  const engine::GemmLibrary library =
+      options.fixed ? engine::fixed_gemm_library() : engine::gemm_library();
   envelope.libraries.emplace_back("gemm",
                                   library.name + " " + library.version + " (" + library.core + ")");
   collectives::BenchResult result;
   result.gemm_rows = engine::run_gemm_bench(
-      loaded.config.model, loaded.config.train.micro_batch_size, options.iterations);
+      loaded.config.model, loaded.config.train.micro_batch_size, options.iterations,
+      options.fixed ? engine::GemmKind::kFixed : engine::GemmKind::kLibrary);
   result.memory_bandwidth_bytes_per_s = engine::measure_copy_bandwidth();
   envelope.ended_at = reports::now_utc();
   const std::string document = reports::bench_json(envelope, result);
@@ -91,6 +95,8 @@ void add_bench_gemm(CLI::App& bench, Context& context) {
   command->add_option("-n,--iterations", options->iterations, "timed calls a shape")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
+  command->add_flag("--fixed", options->fixed,
+                    "time the fixed-order products of canonical numerics, not the library's");
   command->add_flag("--json", options->json, "print the evidence document on stdout");
   command->add_option("--output", options->output, "write the evidence document here");
   command->callback([options, &context] { context.exit_code = run(*options, context); });

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "base/ledger.h"
 #include "engine/cpu/attention.h"
+#include "engine/gemm/fixed/fixed_gemm.h"
 #include "engine/gemm/gemm.h"
 
 namespace nqd::engine {
@@ -67,13 +70,24 @@ class TimedProduct {
     for (std::size_t i = 0; i < a_.size(); ++i) a_[i] = 0.01F * static_cast<float>(i % 97 + 1);
     for (std::size_t i = 0; i < b_.size(); ++i) b_[i] = 0.01F * static_cast<float>(i % 89 + 1);
   }
-  double run() {
+  // With `fixed`, or with the library where that is null.
+  double run(FixedGemm* fixed) {
     const bool a_transposed = shape_.a_op == Transpose::kYes;
     const bool b_transposed = shape_.b_op == Transpose::kYes;
+    const std::int64_t a_stride = a_transposed ? shape_.m : shape_.k;
+    const std::int64_t b_stride = b_transposed ? shape_.k : shape_.n;
     const Clock::time_point start = Clock::now();
-    gemm(shape_.a_op, shape_.b_op, shape_.m, shape_.n, shape_.k, 1.0F, a_.data(),
-         a_transposed ? shape_.m : shape_.k, b_.data(), b_transposed ? shape_.k : shape_.n, 0.0F,
-         c_.data(), shape_.n);
+    if (fixed != nullptr) {
+      fixed->run({shape_.m,
+                  shape_.n,
+                  shape_.k,
+                  {a_.data(), a_stride, shape_.a_op},
+                  {b_.data(), b_stride, shape_.b_op},
+                  {c_.data(), shape_.n}});
+    } else {
+      gemm(shape_.a_op, shape_.b_op, shape_.m, shape_.n, shape_.k, 1.0F, a_.data(), a_stride,
+           b_.data(), b_stride, 0.0F, c_.data(), shape_.n);
+    }
     return seconds_since(start);
   }
   const Shape& shape() const { return shape_; }
@@ -83,13 +97,14 @@ class TimedProduct {
   std::vector<float> a_, b_, c_;
 };
 
-collectives::GemmRow summarise(const Shape& shape, std::vector<double> samples_s) {
+collectives::GemmRow summarise(const Shape& shape, std::string library,
+                               std::vector<double> samples_s) {
   collectives::GemmRow row;
   row.m = shape.m;
   row.n = shape.n;
   row.k = shape.k;
   row.layout = layout_name(shape);
-  row.library = gemm_library().name;
+  row.library = std::move(library);
   std::vector<double> sorted = samples_s;
   std::sort(sorted.begin(), sorted.end());
   row.p50_s = sorted[(sorted.size() - 1) / 2];
@@ -102,17 +117,24 @@ collectives::GemmRow summarise(const Shape& shape, std::vector<double> samples_s
 }  // namespace
 
 std::vector<collectives::GemmRow> run_gemm_bench(const planner::ModelSpec& model,
-                                                 std::int64_t micro_batch_size, int iterations) {
+                                                 std::int64_t micro_batch_size, int iterations,
+                                                 GemmKind kind) {
+  std::optional<FixedGemm> own;
+  if (kind == GemmKind::kFixed) own.emplace(nullptr);
+  FixedGemm* const fixed = own ? &*own : nullptr;
   std::vector<TimedProduct> products;
   for (const Shape& shape : shapes_of(model, micro_batch_size)) products.emplace_back(shape);
-  for (TimedProduct& product : products) product.run();
+  for (TimedProduct& product : products) product.run(fixed);
   std::vector<std::vector<double>> samples_s(products.size());
   for (int iteration = 0; iteration < iterations; ++iteration) {
-    for (std::size_t i = 0; i < products.size(); ++i) samples_s[i].push_back(products[i].run());
+    for (std::size_t i = 0; i < products.size(); ++i) {
+      samples_s[i].push_back(products[i].run(fixed));
+    }
   }
+  const std::string library = (fixed != nullptr ? fixed_gemm_library() : gemm_library()).name;
   std::vector<collectives::GemmRow> rows;
   for (std::size_t i = 0; i < products.size(); ++i) {
-    rows.push_back(summarise(products[i].shape(), std::move(samples_s[i])));
+    rows.push_back(summarise(products[i].shape(), library, std::move(samples_s[i])));
   }
   return rows;
 }

@@ -86,6 +86,9 @@ class Loop(NqdTestCase):
                                "4", "-n", "10", "--output", bench))
         self.assertCode(0, nqd("bench", "gemm", "configs/quickstart.yaml", "-n", "3", "--output",
                                gemm))
+        out, _ = self.assertCode(0, nqd("bench", "gemm", "configs/quickstart.yaml", "-n", "1",
+                                        "--fixed", "--json"))
+        self.assertEqual({"fixed"}, {row["library"] for row in json.loads(out)["gemm_rows"]})
         out, _ = self.assertCode(0, nqd("calibrate", bench, gemm, "--output", cluster))
         self.assertIn("residual", out)
         out, _ = self.assertCode(0, nqd("mesh-plan", "configs/quickstart.yaml", "--cluster",

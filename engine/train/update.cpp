@@ -3,22 +3,49 @@
 #include <utility>
 
 #include "engine/optimizer/adamw.h"
+#include "engine/optimizer/sgd.h"
 
 namespace nqd::engine {
+namespace {
+
+// The decay of torch.optim.swa_utils.get_ema_multi_avg_fn.
+constexpr float kEmaDecay = 0.999F;
+
+float decay_of(const planner::OptimizerSpec& optimizer, const ShardRun& run) {
+  return run.tensor->full.decay ? static_cast<float>(optimizer.weight_decay) : 0.0F;
+}
+
+// AdamW keeps two moments, SGD one or none.
+void update_run(const ShardRun& run, const planner::OptimizerSpec& optimizer, std::int64_t step,
+                double lr, double gradient_scale) {
+  if (optimizer.kind == planner::OptimizerKind::kAdamW) {
+    AdamwOptions options;
+    options.lr = static_cast<float>(lr);
+    options.beta1 = static_cast<float>(optimizer.beta1);
+    options.beta2 = static_cast<float>(optimizer.beta2);
+    options.epsilon = static_cast<float>(optimizer.epsilon);
+    options.gradient_scale = static_cast<float>(gradient_scale);
+    options.weight_decay = decay_of(optimizer, run);
+    adamw_step(run.weights, run.gradient, run.moments[0], run.moments[1], step, options);
+    return;
+  }
+  SgdOptions options;
+  options.lr = static_cast<float>(lr);
+  options.momentum = static_cast<float>(optimizer.beta1);
+  options.gradient_scale = static_cast<float>(gradient_scale);
+  options.weight_decay = decay_of(optimizer, run);
+  const std::span<float> velocity = run.moments.empty() ? std::span<float>() : run.moments[0];
+  sgd_step(run.weights, run.gradient, velocity, options);
+}
+
+}  // namespace
 
 void update_weights(UnitStore& store, const planner::OptimizerSpec& optimizer, std::int64_t step,
                     double lr, double gradient_scale, bool forget_one) {
-  AdamwOptions options;
-  options.lr = static_cast<float>(lr);
-  options.beta1 = static_cast<float>(optimizer.beta1);
-  options.beta2 = static_cast<float>(optimizer.beta2);
-  options.epsilon = static_cast<float>(optimizer.epsilon);
-  options.gradient_scale = static_cast<float>(gradient_scale);
   store.for_each_shard([&](const ShardRun& run) {
     if (std::exchange(forget_one, false)) return;
-    const bool decays = run.tensor->full.decay;
-    options.weight_decay = decays ? static_cast<float>(optimizer.weight_decay) : 0.0F;
-    adamw_step(run.weights, run.gradient, run.moments[0], run.moments[1], step, options);
+    update_run(run, optimizer, step, lr, gradient_scale);
+    if (!run.ema.empty()) ema_step(run.ema, run.weights, kEmaDecay);
   });
   store.publish();
 }

@@ -69,9 +69,6 @@ Refusal refused_training(const TrainSpec& train) {
   if (train.precision == Precision::kFp8) {
     return refuse("precision `fp8`", "set train.precision to float32, bfloat16 or float16");
   }
-  if (train.optimizer.kind == OptimizerKind::kSgdMomentum) {
-    return refuse("optimizer `sgd-momentum`", "set train.optimizer.kind to adamw or sgd");
-  }
   if (train.optimizer.offload) {
     return refuse("an offloaded optimizer", "set train.optimizer.offload: false");
   }

@@ -15,6 +15,7 @@ CASES = [
      ["dp.all_to_all", "dp.all_gather"]),
     (LLAMA, (2, 1, 1), ["parallel.engine=zero1", "train.precision=bfloat16", "train.ema=true"],
      ["dp.all_to_all", "dp.all_gather"]),
+    (GPT, (2, 1, 1), ["parallel.engine=zero1", "train.optimizer.kind=sgd"], ["dp.all_gather"]),
     (GPT, (3, 1, 1), ["parallel.engine=zero2"], ["dp.all_to_all", "dp.all_gather"]),
     (LLAMA, (3, 1, 1), ["parallel.engine=zero2", "numerics=fast"],
      ["dp.reduce_scatter", "dp.all_gather"]),
@@ -37,7 +38,7 @@ CASES = [
 
 
 class TrainAudit(NqdTestCase):
-    def audit(self, name, case, runner):
+    def train(self, name, case, runner):
         config, (dp, tp, pp), settings, _ = case
         settings = [f"parallel.dp={dp}", f"parallel.tp={tp}", f"parallel.pp={pp}",
                     f"cluster.gpus_per_node={dp * tp * pp}", f"data.path={self.data}",
@@ -45,7 +46,7 @@ class TrainAudit(NqdTestCase):
         flags = [flag for setting in settings for flag in ("--set", setting)]
         _, out, err = runner("train", config, "--json", "--output-dir", self.scratch / name, *flags)
         self.assertTrue(out.startswith("{"), err)
-        return json.loads(out)["audit"]
+        return json.loads(out)
 
     def check(self, case, rows):
         exact = [row for row in rows if row["exact"] and "predicted_bytes" in row]
@@ -54,14 +55,25 @@ class TrainAudit(NqdTestCase):
         sent = {row["category"] for row in exact if row["kind"] == "communicated"}
         self.assertLessEqual({*case[3], "control.all_reduce"}, sent)
         measured = {row["category"] for row in exact if row["measured_bytes"] > 0}
-        self.assertLessEqual({"weights", "gradients", "moments", "activations", "workspace"}, measured)
+        self.assertLessEqual({"weights", "gradients", "activations", "workspace"}, measured)
+        self.assertEqual("train.optimizer.kind=sgd" not in case[2], "moments" in measured)
 
     def test_threads(self):
         for number, case in enumerate(CASES):
             ranks = case[1][0] * case[1][1] * case[1][2]
             with self.subTest(case=case):
                 run = lambda *a, ranks=ranks: nqd(*a, "--ranks", ranks)
-                self.check(case, self.audit(f"threads-{number}", case, run))
+                self.check(case, self.train(f"threads-{number}", case, run)["audit"])
+
+    def test_momentum_and_average_do_not_depend_on_the_mesh(self):
+        settings = ["train.optimizer.kind=sgd-momentum", "train.ema=true"]
+        one = self.train("one", (GPT, (1, 1, 1), settings, []), lambda *a: nqd(*a, "--ranks", 1))
+        two = self.train("two", (GPT, (2, 1, 1), [*settings, "parallel.engine=zero1"], []),
+                         lambda *a: nqd(*a, "--ranks", 2))
+        self.assertEqual(one["weights_sha256"], two["weights_sha256"])
+        self.assertEqual([step["loss"] for step in one["steps"]],
+                         [step["loss"] for step in two["steps"]])
+        self.assertIn("ema", {row["category"] for row in two["audit"]})
 
     @needs_mpi
     def test_processes(self):
@@ -69,7 +81,7 @@ class TrainAudit(NqdTestCase):
             ranks = case[1][0] * case[1][1] * case[1][2]
             with self.subTest(case=case):
                 run = lambda *a, ranks=ranks: mpi_nqd(ranks, *a)
-                self.check(case, self.audit(f"processes-{number}", case, run))
+                self.check(case, self.train(f"processes-{number}", case, run)["audit"])
 
 
 if __name__ == "__main__":

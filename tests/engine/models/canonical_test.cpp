@@ -111,6 +111,17 @@ TEST_CASE("a Llama with grouped queries and an untied head has the same bits on 
   check_meshes(nqd::tests::small_llama(), {});
 }
 
+TEST_CASE("messages between tp ranks give the bits that shared memory gives") {
+  const Config config = nqd::tests::small_gpt();
+  const Tensors weights = nqd::tests::make_weights(config.model, 11);
+  const Batch batch = nqd::tests::make_batch(config, 12);
+  const ModelRun reference = nqd::tests::run_model(config, weights, batch);
+  for (const Mesh& mesh : {Mesh{.tp = 4}, Mesh{.tp = 4, .sp = true}}) {
+    check_equal(nqd::tests::run_model(on_mesh(config, mesh), weights, batch, {.direct = false}),
+                reference);
+  }
+}
+
 TEST_CASE("seven heads, slices that are no power of two and one short slice of the vocabulary") {
   // Nothing is divided by tp here, so nothing need be divisible.
   Config config = nqd::tests::small_gpt();

@@ -270,19 +270,23 @@ ModelRun run_model(const planner::Config& config, const Tensors& weights, const 
   std::mutex mutex;
   // Rank 0 gives first: the others are compared with it.
   std::vector<std::unique_ptr<RankModel>> ranks(static_cast<std::size_t>(config.parallel.tp));
-  collectives::run_threads(
-      static_cast<int>(config.parallel.tp), {}, [&](collectives::Communicator& group) {
-        const engine::TensorParallel tp{group.size() > 1 ? &group : nullptr, group.rank(),
-                                        group.size(), config.parallel.sequence_parallel};
-        auto model = std::make_unique<RankModel>(config, weights, tp, pass);
-        for (int i = 0; i < pass.micro_batches; ++i) {
-          model->forward(batch);
-          if (pass.training) model->backward();
-        }
-        const std::lock_guard lock(mutex);
-        if (group.rank() == 0) run.traffic = group.traffic();
-        ranks[static_cast<std::size_t>(group.rank())] = std::move(model);
-      });
+  collectives::run_threads(static_cast<int>(config.parallel.tp), {},
+                           [&](collectives::Communicator& group) {
+                             engine::TensorParallel tp;
+                             tp.group = group.size() > 1 ? &group : nullptr;
+                             tp.rank = group.rank();
+                             tp.size = group.size();
+                             tp.sequence_parallel = config.parallel.sequence_parallel;
+                             tp.direct = pass.direct;
+                             auto model = std::make_unique<RankModel>(config, weights, tp, pass);
+                             for (int i = 0; i < pass.micro_batches; ++i) {
+                               model->forward(batch);
+                               if (pass.training) model->backward();
+                             }
+                             const std::lock_guard lock(mutex);
+                             if (group.rank() == 0) run.traffic = group.traffic();
+                             ranks[static_cast<std::size_t>(group.rank())] = std::move(model);
+                           });
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     ranks[rank]->give(run, static_cast<int>(rank));
   }

@@ -45,6 +45,7 @@ struct ModelPass {
   std::int64_t first_sequence = 6;
   float loss_scale = 1;
   bool training = true;
+  bool direct = true;     // false: tp ranks send messages
   int micro_batches = 1;  // the same batch over again
 };
 

@@ -83,7 +83,7 @@ ChunkBuffers<S>::ChunkBuffers(const planner::Config& config, std::int64_t chunk,
     if (layer_count_++ == 0) first_layer_ = unit.layer;
   }
   const std::string prefix = "chunk" + std::to_string(chunk) + ".";
-  // Every slot begins with tokens or with the kept input of something.
+  // Every slot has an output or a head.
   for (std::int64_t i = 0;; ++i) {
     const std::string slot = prefix + "slot" + std::to_string(i) + ".";
     if (!arena.has(slot + "output") && !arena.has(slot + "head.input")) break;

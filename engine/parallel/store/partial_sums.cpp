@@ -1,6 +1,7 @@
 #include "engine/parallel/store/partial_sums.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "collectives/canonical/accumulator.h"
@@ -44,11 +45,13 @@ void PartialSums::add(std::size_t index, std::int64_t offset, std::span<const fl
     std::copy(leaf.begin(), leaf.end(), target(index, offset));
     return;
   }
-  std::vector<std::byte*> sums;
-  for (const std::size_t vector : step.through) {
-    sums.push_back(reinterpret_cast<std::byte*>(vectors_[vector] + offset));
+  // A leaf completes at most as many sums as an index has bits.
+  std::array<std::byte*, 64> sums;
+  for (std::size_t i = 0; i < step.through.size(); ++i) {
+    sums[i] = reinterpret_cast<std::byte*>(vectors_[step.through[i]] + offset);
   }
-  collectives::add_through(sums, std::as_bytes(leaf), DType::kFloat32);
+  collectives::add_through({sums.data(), step.through.size()}, std::as_bytes(leaf),
+                           DType::kFloat32);
 }
 
 std::vector<std::span<std::byte>> PartialSums::left(std::int64_t offset, std::int64_t count) const {

@@ -140,6 +140,12 @@ float* GradientStore::begin_sharded(int unit) {
   return slot.leaf;
 }
 
+const float* GradientStore::leaf(int unit) const {
+  const UnitState& state = states_[static_cast<std::size_t>(unit)];
+  const bool alone = sharded() || layout_.shape.canonical() || state.done == 0;
+  return state.open && alone ? state.data : nullptr;
+}
+
 void GradientStore::end(int unit) {
   UnitState& state = states_[static_cast<std::size_t>(unit)];
   if (!state.open) {

@@ -30,6 +30,9 @@ class GradientStore {
   void end(int unit);
   double finish_step();
 
+  // What an open unit's micro-batch alone has added up to so far; null where it is added to those
+  // before it.
+  const float* leaf(int unit) const;
   void skip_first_sum_for_test();
 
   // After finish_step: what the step's gradients of the elements that this rank updates add up to.

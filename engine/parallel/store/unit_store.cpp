@@ -76,16 +76,18 @@ UnitStore::UnitStore(const planner::StateShape& shape, std::vector<planner::Loca
 void UnitStore::find_runs() {
   for (std::size_t index = 0; index < layout_.size(); ++index) {
     const auto unit = static_cast<int>(index);
-    if (!place(unit).holds_weights()) continue;
-    const Range own{layout_.own_begin(unit), layout_.own_end(unit)};
     const std::vector<planner::LocalTensor>& tensors = layout_.units[index].tensors;
     for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor) {
       for (const Range& held : held_ranges(tensors[tensor])) {
-        const std::int64_t offset = tensors[tensor].offset;
-        const Range part = overlap({offset + held.begin, offset + held.end}, own);
-        if (!part.empty()) runs_.push_back({unit, tensor, part.begin, part.end - part.begin});
+        held_.push_back({unit, tensor, tensors[tensor].offset + held.begin, held.end - held.begin});
       }
     }
+  }
+  for (const Run& held : held_) {
+    if (!place(held.unit).holds_weights()) continue;
+    const Range own = overlap({held.begin, held.begin + held.count},
+                              {layout_.own_begin(held.unit), layout_.own_end(held.unit)});
+    if (!own.empty()) runs_.push_back({held.unit, held.tensor, own.begin, own.end - own.begin});
   }
 }
 
@@ -145,33 +147,66 @@ const std::byte* UnitStore::acquire(int unit) { return weights_.acquire(unit); }
 void UnitStore::release(int unit) { weights_.release(unit); }
 void UnitStore::prefetch(int unit) { weights_.prefetch(unit); }
 
-void UnitStore::begin_step() { gradients_.begin_step(); }
+void UnitStore::begin_step() {
+  leaves_ = {};
+  gradients_.begin_step();
+}
 float* UnitStore::begin_gradient(int unit) { return gradients_.begin(unit); }
-void UnitStore::end_gradient(int unit) { gradients_.end(unit); }
+void UnitStore::end_gradient(int unit) {
+  if (measures_) measure(unit, gradients_.leaf(unit));
+  gradients_.end(unit);
+}
 double UnitStore::finish_step() { return gradients_.finish_step() + weights_.take_waited_s(); }
 
-ExactSum UnitStore::squared_gradients() const {
+bool UnitStore::is_table(int unit) const {
+  return layout_.units[static_cast<std::size_t>(unit)].role == planner::UnitRole::kTokenEmbedding;
+}
+
+bool UnitStore::counts(const Run& run) const {
+  const planner::UnitRole role = layout_.units[static_cast<std::size_t>(run.unit)].role;
+  return role != planner::UnitRole::kTied && (!tensor_of(run).replicated || tp_rank_ == 0);
+}
+
+void UnitStore::add_squares(const float* values, std::int64_t count, ExactSum& sum) const {
   const auto threads = static_cast<std::size_t>(layout_.pool ? layout_.pool->threads() : 1);
   std::vector<ExactSum> sums(threads);
+  share_out(layout_.pool, count, [&](int worker, std::int64_t begin, std::int64_t end) {
+    sums[static_cast<std::size_t>(worker)].add_squares(
+        {values + begin, static_cast<std::size_t>(end - begin)});
+  });
+  for (const ExactSum& of_thread : sums) sum.add(of_thread);
+}
+
+ExactSum UnitStore::squared(bool with_table) const {
+  ExactSum sum;
+  // Replicas have equal sums: each counts its share.
+  const bool copies = layout_.shape.engine != planner::Engine::kZero1;
+  const auto replicas = static_cast<std::size_t>(copies ? layout_.shape.replicas() : 1);
+  const auto replica = static_cast<std::size_t>(copies ? layout_.replica : 0);
   for (const Run& run : runs_) {
-    const bool tied =
-        layout_.units[static_cast<std::size_t>(run.unit)].role == planner::UnitRole::kTied;
-    if (tied || (tensor_of(run).replicated && tp_rank_ != 0)) continue;
-    // Replicas have equal sums: each counts its share.
-    const bool copies = layout_.shape.engine != planner::Engine::kZero1;
+    if (!counts(run) || (is_table(run.unit) && !with_table)) continue;
     const collectives::Chunk share =
-        collectives::chunk_of(static_cast<std::size_t>(run.count),
-                              copies ? static_cast<std::size_t>(layout_.shape.replicas()) : 1,
-                              copies ? static_cast<std::size_t>(layout_.replica) : 0);
-    const float* const values = gradient(run.unit, run.begin) + share.begin;
-    share_out(layout_.pool, static_cast<std::int64_t>(share.count),
-              [&](int worker, std::int64_t begin, std::int64_t end) {
-                sums[static_cast<std::size_t>(worker)].add_squares(
-                    {values + begin, static_cast<std::size_t>(end - begin)});
-              });
+        collectives::chunk_of(static_cast<std::size_t>(run.count), replicas, replica);
+    add_squares(gradient(run.unit, run.begin) + share.begin, static_cast<std::int64_t>(share.count),
+                sum);
   }
-  for (std::size_t i = 1; i < threads; ++i) sums.front().add(sums[i]);
-  return sums.front();
+  return sum;
+}
+
+ExactSum UnitStore::squared_gradients() const { return squared(true); }
+ExactSum UnitStore::squared_gradients_but_table() const { return squared(false); }
+
+std::int64_t UnitStore::measured_leaves() const {
+  const planner::StateShape& shape = layout_.shape;
+  return shape.canonical() || shape.gradient_shards() > 1 ? shape.micro_batches : 1;
+}
+
+void UnitStore::measure(int unit, const float* leaf) {
+  if (leaf == nullptr || is_table(unit)) return;
+  for (const Run& held : held_) {
+    if (held.unit != unit || !counts(held)) continue;
+    add_squares(leaf + held.begin, held.count, leaves_);
+  }
 }
 
 std::optional<std::string> UnitStore::first_non_finite() const {

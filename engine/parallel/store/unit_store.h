@@ -114,6 +114,16 @@ class UnitStore {
   // parameter once. A replicated tensor is counted by tp rank 0, a tied table as embedding, padding
   // never. After finish_step.
   ExactSum squared_gradients() const;
+
+  // For the gradient noise scale, while switched on: Σ over micro-batches of |their gradient|², of
+  // the elements that this rank is to count of each, but for the token table, whose two uses may be
+  // apart; and of how many. All micro-batches; in fast numerics, ddp and zero1 add a step's later
+  // ones to the first, which is then the only one.
+  void measure_leaves(bool on) { measures_ = on; }
+  const ExactSum& squared_leaves() const { return leaves_; }
+  std::int64_t measured_leaves() const;
+  // squared_gradients without the token table.
+  ExactSum squared_gradients_but_table() const;
   // The first gradient that is NaN or infinite among those that this rank updates: "layers.3.…
   // element 17". After finish_step.
   std::optional<std::string> first_non_finite() const;
@@ -148,13 +158,22 @@ class UnitStore {
   float* float_weights(int unit, std::int64_t begin) const;
   float* gradient(int unit, std::int64_t begin) const;
   void narrow_own_weights();
+  bool is_table(int unit) const;
+  // Whether this rank counts the run's elements in norms.
+  bool counts(const Run& run) const;
+  ExactSum squared(bool with_table) const;
+  void add_squares(const float* values, std::int64_t count, ExactSum& sum) const;
+  void measure(int unit, const float* leaf);
 
   StoreLayout layout_;
   std::int64_t tp_rank_;
   StoreMemory memory_;
   WeightStore weights_;
   GradientStore gradients_;
-  std::vector<Run> runs_;
+  std::vector<Run> held_;  // of every unit, padding left out
+  std::vector<Run> runs_;  // what of it this rank updates
+  bool measures_ = false;
+  ExactSum leaves_;
 };
 
 }  // namespace nqd::engine

@@ -205,3 +205,44 @@ TEST_CASE("the buffers of one rank by hand: 10 and 4 elements, zero2 on 3 ranks"
   CHECK(listed(0) ==
         "weights 1x30; master 1x60; moments 2x60; ema 1x60; gradients 2x60; leaf.layer 1x40; ");
 }
+
+TEST_CASE("squares of the leaves alone are those of every micro-batch, on every mesh") {
+  for (const int dp : {1, 2, 3, 4}) {
+    for (const Engine engine : {Engine::kDdp, Engine::kZero1, Engine::kZero2, Engine::kZero3}) {
+      for (const Numerics numerics : {Numerics::kCanonical, Numerics::kFast}) {
+        const Case one{engine, dp, 1, 12 / dp, numerics};
+        CHECK_NOTHROW(toy::run(one, [&](Communicator& world) {
+          const toy::Groups groups(world, one);
+          engine::UnitStore store(toy::shape_of(one), toy::units(), groups.groups(), 0, nullptr);
+          store.measure_leaves(true);
+          toy::run_gradients(store);
+          const planner::StateShape& shape = store.shape();
+          engine::ExactSum expected;
+          for (std::int64_t i = 0; i < store.measured_leaves(); ++i) {
+            const std::int64_t index =
+                planner::leaf_index(shape.gradient_shards(), shape.micro_batches, store.rank(), i);
+            for (const planner::LocalUnit& unit : store.units()) {
+              if (unit.role == planner::UnitRole::kTokenEmbedding) continue;
+              for (std::int64_t k = 0; k < unit.elements; ++k) {
+                const float value = toy::leaf(unit.name, k, index);
+                expected.add_squares({&value, 1});
+              }
+            }
+          }
+          expect(store.squared_leaves().words() == expected.words(), one, "squares of leaves");
+          const bool all = one.canonical() || shape.gradient_shards() > 1;
+          expect(store.measured_leaves() == (all ? one.micro_batches : 1), one, "leaves");
+          engine::ExactSum::Words rest = store.squared_gradients_but_table().words();
+          const auto bytes = std::as_writable_bytes(std::span(rest));
+          world.all_reduce(bytes, bytes, DType::kInt64, collectives::ReduceOp::kSum);
+          if (!one.canonical()) return;
+          engine::ExactSum known;
+          for (const auto& [unit, sums] : toy::definition(12)) {
+            if (unit != "token") known.add_squares(sums);
+          }
+          expect(engine::ExactSum(rest).words() == known.words(), one, "all but the table");
+        }));
+      }
+    }
+  }
+}

@@ -79,6 +79,9 @@ struct TrainResult {
   std::vector<TrafficRecord> traffic;
   double tokens_per_s = 0;  // median over steps after the first
   double mfu = 0;           // 0 = peak unknown
+  // Gradient noise scale (critical batch) in sequences, over every eighth step
+  // (engine/numerics/noise_scale.h); empty where a step has one micro-batch or it does not show.
+  std::optional<double> noise_scale;
   std::int64_t parameters = 0;
   std::int64_t skipped_steps = 0;
   std::string data_digest;     // SHA-256 of the dataset; known on the rank that verified it

@@ -23,6 +23,7 @@
 #include "engine/audit.h"
 #include "engine/gemm/fixed/fixed_gemm.h"
 #include "engine/gemm/gemm.h"
+#include "engine/numerics/noise_scale.h"
 #include "engine/optimizer/schedule.h"
 #include "engine/parallel/mesh_groups.h"
 #include "engine/parallel/store/export.h"
@@ -179,12 +180,19 @@ class Trainer {
   void run_step(std::int64_t step) {
     const auto start = Clock::now();
     const planner::OptimizerSpec& optimizer = config_.train.optimizer;
+    const bool measures_noise = step % kNoiseEvery == 0 && micro_batches_of_step() > 1;
+    state_->store().measure_leaves(measures_noise);
     const LossSum loss = state_->train_step(data_, step, loss_scale_.value());
     StepRecord record;
     record.step = step;
     record.exposed_communication_s = state_->store().finish_step();
-    const StepTotals totals =
-        add_up(*groups_.control, own_part(loss), state_->store().squared_gradients());
+    RankTotals mine = own_part(loss);
+    mine.squared_gradients = state_->store().squared_gradients();
+    if (measures_noise) {
+      mine.squared_leaves = state_->store().squared_leaves();
+      mine.squared_but_table = state_->store().squared_gradients_but_table();
+    }
+    const StepTotals totals = add_up(*groups_.control, mine);
     // Gradients are those of the scaled sum of losses; the mean is over the tokens of the step.
     double scale = static_cast<double>(loss_scale_.value()) * static_cast<double>(totals.tokens);
     if (options_.seeded.mutant == Mutant::kWrongScale) scale *= world_.size();
@@ -197,6 +205,7 @@ class Trainer {
     if (record.skipped) {
       refuse_more_skips(record);
     } else {
+      if (measures_noise) add_noise(totals, scale);
       state_->update(step - result_.skipped_steps, record.lr,
                      clip_factor(record.grad_norm, optimizer.grad_clip) / scale);
       skipped_in_a_row_ = 0;
@@ -207,7 +216,29 @@ class Trainer {
   }
 
   // Every tp rank saw the same loss: one of them counts.
-  LossSum own_part(const LossSum& loss) const { return groups_.place.tp == 0 ? loss : LossSum{}; }
+  RankTotals own_part(const LossSum& loss) const {
+    RankTotals mine;
+    if (groups_.place.tp != 0) return mine;
+    mine.loss = loss.loss;
+    mine.tokens = loss.tokens;
+    return mine;
+  }
+
+  double micro_batches_of_step() const {
+    return static_cast<double>(config_.parallel.dp * config_.micro_batches());
+  }
+
+  // `scale` turns the sum of all gradients into their mean.
+  void add_noise(const StepTotals& totals, double scale) {
+    const double all = micro_batches_of_step();
+    const auto measured =
+        static_cast<double>(config_.parallel.dp * state_->store().measured_leaves());
+    const double of_micro_batch = scale / all;
+    noise_.add(totals.squared_leaves / measured / (of_micro_batch * of_micro_batch),
+               totals.squared_but_table / (scale * scale),
+               static_cast<double>(config_.train.micro_batch_size),
+               static_cast<double>(config_.train.global_batch_size));
+  }
 
   // Every rank decides from the same sums, so that all of them throw.
   void refuse_more_skips(const StepRecord& record) {
@@ -245,7 +276,7 @@ class Trainer {
     meter_->begin_aside();
     const LossSum loss = state_->evaluate(data_);
     meter_->end_aside();
-    const StepTotals totals = add_up(*groups_.control, own_part(loss), {});
+    const StepTotals totals = add_up(*groups_.control, own_part(loss));
     if (totals.tokens == 0) return;  // the held-out file is shorter than one sequence
     const EvalRecord record{step, totals.loss_sum / static_cast<double>(totals.tokens),
                             totals.tokens};
@@ -266,6 +297,7 @@ class Trainer {
       result_.tokens_per_s = static_cast<double>(result_.steps.back().tokens) / median_s;
     }
     if (plan_.mfu > 0 && median_s > 0) result_.mfu = plan_.mfu * plan_.time.step_s / median_s;
+    result_.noise_scale = noise_.sequences();
     audit();
     export_weights();
   }
@@ -361,6 +393,8 @@ class Trainer {
   }
 
   static constexpr int kMostSkipsInARow = 8;
+  // Squaring every micro-batch's gradient takes about half a per cent of a step.
+  static constexpr std::int64_t kNoiseEvery = 8;
 
   Communicator& world_;
   planner::Plan plan_;
@@ -374,6 +408,7 @@ class Trainer {
   std::unique_ptr<RankState> state_;
   std::unique_ptr<TrafficMeter> meter_;
   LossScale loss_scale_;
+  NoiseScale noise_;
   int skipped_in_a_row_ = 0;
   Buffer seeded_tagged_;
   Buffer seeded_untagged_;

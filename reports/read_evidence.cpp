@@ -207,6 +207,11 @@ engine::TrainResult read_train(const JsonField& json, const Envelope& envelope) 
   if (const auto ok = json.find("audit_ok")) result.audit_ok = ok->boolean();
   result.tokens_per_s = json.at("tokens_per_s").number_or(0);
   result.mfu = json.at("mfu").number_or(0);
+  if (const auto scale = json.find("noise_scale_sequences")) {
+    if (const double sequences = scale->number_or(-1); sequences >= 0) {
+      result.noise_scale = sequences;
+    }
+  }
   result.parameters = json.at("parameters").integer<std::int64_t>();
   result.data_digest = json.at("data").at("digest").text_or("");
   result.weights_sha256 = json.at("weights_sha256").text_or("");

@@ -136,6 +136,7 @@ std::string train_json(const Envelope& envelope, const engine::TrainResult& resu
   json.field("parameters", result.parameters);
   json.field("tokens_per_s", measured(result.tokens_per_s));
   json.field("mfu", measured(result.mfu));
+  json.field("noise_scale_sequences", result.noise_scale);
   json.field("gemm_library", known(result.gemm_library));
   json.field("gemm_core", known(result.gemm_core));
   json.field("weights_sha256", known(result.weights_sha256));

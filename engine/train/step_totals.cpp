@@ -8,27 +8,26 @@
 
 namespace nqd::engine {
 
-StepTotals add_up(collectives::Communicator& control, const LossSum& loss,
-                  const ExactSum& squares) {
+StepTotals add_up(collectives::Communicator& control, const RankTotals& mine) {
   constexpr std::size_t kWords = ExactSum::kWords;
-  static_assert(planner::kTotalsWords == 2 * kWords + 1);
+  const std::array<const ExactSum*, 4> sums = {&mine.loss, &mine.squared_gradients,
+                                               &mine.squared_leaves, &mine.squared_but_table};
+  static_assert(planner::kTotalsWords == sums.size() * kWords + 1);
   std::array<std::int64_t, planner::kTotalsWords> words{};
-  const ExactSum::Words of_loss = loss.loss.words();
-  const ExactSum::Words of_squares = squares.words();
-  std::copy(of_loss.begin(), of_loss.end(), words.begin());
-  std::copy(of_squares.begin(), of_squares.end(), words.begin() + kWords);
-  words.back() = loss.tokens;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const ExactSum::Words one = sums[i]->words();
+    std::copy(one.begin(), one.end(), words.data() + i * kWords);
+  }
+  words.back() = mine.tokens;
   const std::span<std::int64_t> all(words);
   control.all_reduce(std::as_bytes(all), std::as_writable_bytes(all), DType::kInt64,
                      collectives::ReduceOp::kSum, collectives::Algorithm::kRing);
-  ExactSum::Words total{};
-  StepTotals totals;
-  std::copy_n(words.begin(), kWords, total.begin());
-  totals.loss_sum = ExactSum(total).value();
-  std::copy_n(words.begin() + kWords, kWords, total.begin());
-  totals.squared_gradients = ExactSum(total).value();
-  totals.tokens = words.back();
-  return totals;
+  const auto total = [&](std::size_t i) {
+    ExactSum::Words one{};
+    std::copy_n(words.data() + i * kWords, kWords, one.begin());
+    return ExactSum(one).value();
+  };
+  return {total(0), words.back(), total(1), total(2), total(3)};
 }
 
 }  // namespace nqd::engine

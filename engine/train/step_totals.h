@@ -6,18 +6,29 @@
 
 #include "collectives/communicator.h"
 #include "engine/numerics/exact_sum.h"
-#include "engine/parallel/pipeline/stage_runner.h"
 
 namespace nqd::engine {
 
+// Of one rank: what of each sum is its own to count.
+struct RankTotals {
+  ExactSum loss;  // of cross-entropies, natural logarithm
+  std::int64_t tokens = 0;
+  ExactSum squared_gradients;
+  // Of steps that measure the gradient noise scale (unit_store.h: measure_leaves).
+  ExactSum squared_leaves;
+  ExactSum squared_but_table;
+};
+
 struct StepTotals {
-  double loss_sum = 0;      // of cross-entropies, natural logarithm
+  double loss_sum = 0;
   std::int64_t tokens = 0;  // unmasked
   double squared_gradients = 0;
+  double squared_leaves = 0;
+  double squared_but_table = 0;
 };
 
 // Collective over `control`, all ranks of the mesh: a ring all_reduce of planner::kTotalsWords
-// int64. `loss` of one tp rank of each end of the model, and `squares` of each rank, count.
-StepTotals add_up(collectives::Communicator& control, const LossSum& loss, const ExactSum& squares);
+// int64.
+StepTotals add_up(collectives::Communicator& control, const RankTotals& mine);
 
 }  // namespace nqd::engine

@@ -6,8 +6,8 @@
 
 namespace nqd::planner {
 
-// Two exact sums (engine/numerics/exact_sum.h: 71 words each), of losses and of squared gradients,
-// and the number of tokens.
-inline constexpr std::size_t kTotalsWords = 2 * 71 + 1;
+// Exact sums (engine/numerics/exact_sum.h: 71 words each) of losses, of squared gradients, and two
+// more for the gradient noise scale; the number of tokens.
+inline constexpr std::size_t kTotalsWords = 4 * 71 + 1;
 
 }  // namespace nqd::planner

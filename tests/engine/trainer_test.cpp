@@ -156,6 +156,8 @@ TEST_CASE("any number of ranks has the bits of the single rank at the same globa
   planner::Config one = tiny(1);
   one.train.steps = 20;
   const engine::TrainResult reference = run(one);
+  REQUIRE(reference.noise_scale.has_value());
+  CHECK(*reference.noise_scale > 0);
   for (const std::int64_t ranks : {2, 3, 6}) {
     planner::Config config = tiny(ranks);
     config.train.steps = 20;
@@ -167,6 +169,7 @@ TEST_CASE("any number of ranks has the bits of the single rank at the same globa
     }
     CHECK(result.evals.back().tokens == reference.evals.back().tokens);
     CHECK(result.evals.back().loss == reference.evals.back().loss);
+    CHECK(result.noise_scale == reference.noise_scale);
     CHECK(result.weights_sha256 == reference.weights_sha256);
   }
 }

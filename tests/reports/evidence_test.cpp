@@ -92,6 +92,7 @@ TEST_CASE("train evidence round-trips") {
   CHECK(read.train.audit_ok);
   CHECK(read.train.tokens_per_s == train.tokens_per_s);
   CHECK(read.train.mfu == train.mfu);
+  CHECK(read.train.noise_scale == train.noise_scale);
   CHECK(read.train.parameters == train.parameters);
   CHECK(read.data_path == "runs/q/data");
   CHECK(read.train.data_digest == train.data_digest);

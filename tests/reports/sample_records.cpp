@@ -184,6 +184,7 @@ engine::TrainResult sample_train() {
   train.audit_ok = true;
   train.tokens_per_s = 50443.3497536945813;
   train.mfu = 0.412;
+  train.noise_scale = 512.25;
   train.parameters = 10'801'152;
   train.data_digest = "3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b8550";
   train.weights_sha256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";

@@ -1,4 +1,4 @@
-#include "engine/train/noise_scale.h"
+#include "engine/numerics/noise_scale.h"
 
 #include <cmath>
 

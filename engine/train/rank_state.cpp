@@ -70,6 +70,10 @@ TensorParallel tensor_parallel(const planner::Config& config, const MeshGroups& 
   return tp;
 }
 
+std::unique_ptr<WorkerPool> make_workers(std::int64_t threads) {
+  return threads == 1 ? nullptr : std::make_unique<WorkerPool>(static_cast<int>(threads));
+}
+
 std::uint64_t shared_bytes_of(const planner::Config& config, const planner::RankPlace& place) {
   std::int64_t bytes = 0;
   for (const auto& buffer : planner::state_buffers(config, place.pp, place.dp, place.tp)) {
@@ -101,7 +105,7 @@ std::vector<TransformerChunk> RankState::make_chunks(const MeshGroups& groups) {
   for (std::int64_t chunk = 0; chunk < planner::chunk_count(schedule); ++chunk) {
     if (planner::stage_of_chunk(schedule, chunk) != groups.place.pp) continue;
     chunks.emplace_back(config_, options, chunk, tensor_parallel(config_, groups), arena_,
-                        products_);
+                        products_, workers_.get());
   }
   return chunks;
 }
@@ -112,11 +116,12 @@ RankState::RankState(const planner::Config& config, MeshGroups& groups, MemoryLe
       place_(groups.place),
       mutant_(mutant),
       shared_bytes_(shared_bytes_of(config, groups.place)),
+      workers_(make_workers(config.train.threads)),
       arena_(planner::activation_buffers(config, groups.place.pp), &ledger),
-      products_(nullptr),  // its packing buffers are workspace, as a library's are
+      products_(nullptr, workers_.get()),  // its packing buffers are workspace, as a library's are
       store_(planner::state_shape(config),
              planner::stage_units(config, groups.place.pp, groups.place.tp), store_groups(groups),
-             groups.place.tp, &ledger),
+             groups.place.tp, &ledger, workers_.get()),
       batch_(config.train.micro_batch_size, config.model.sequence, ledger),
       runner_(std::make_unique<StageRunner>(schedule_of(config), groups.place.pp,
                                             make_chunks(groups), store_, groups.pp.get())) {
@@ -127,7 +132,7 @@ bool RankState::is_last_rank() const { return place_.rank + 1 == config_.paralle
 
 void RankState::update(std::int64_t step, double lr, double gradient_scale) {
   const bool stale = mutant_ == Mutant::kStaleShard && is_last_rank();
-  update_weights(store_, config_.train.optimizer, step, lr, gradient_scale, stale);
+  update_weights(store_, config_.train.optimizer, step, lr, gradient_scale, workers_.get(), stale);
 }
 
 LossSum RankState::train_step(const TrainingData& data, std::int64_t step, float loss_scale) {

@@ -11,6 +11,7 @@
 #include "engine/parallel/mesh_groups.h"
 #include "engine/parallel/pipeline/stage_runner.h"
 #include "engine/parallel/store/unit_store.h"
+#include "engine/threads/worker_pool.h"
 #include "engine/train/mutant.h"
 #include "planner/spec.h"
 
@@ -47,6 +48,7 @@ class RankState {
   const planner::RankPlace place_;
   const Mutant mutant_;
   std::uint64_t shared_bytes_;
+  std::unique_ptr<WorkerPool> workers_;  // null: one thread
   ActivationArena arena_;
   FixedGemm products_;
   UnitStore store_;

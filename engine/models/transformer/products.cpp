@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "engine/gemm/gemm.h"
+#include "engine/gemm/shared_gemm.h"
 #include "planner/layout/activation_buffers.h"
 
 namespace nqd::engine {
@@ -35,10 +35,11 @@ KSlices SliceShare::of(std::int64_t full) const {
 
 void Products::run(const FixedProduct& product) {
   if (share_.canonical || !is_float32(product)) return fixed_.run(product);
-  gemm(product.a.op, product.b.op, product.m, product.n, product.k, product.alpha,
-       static_cast<const float*>(product.a.data), product.a.stride,
-       static_cast<const float*>(product.b.data), product.b.stride,
-       product.accumulate ? 1.0F : 0.0F, static_cast<float*>(product.c.data), product.c.stride);
+  shared_gemm(workers_, product.a.op, product.b.op, product.m, product.n, product.k, product.alpha,
+              static_cast<const float*>(product.a.data), product.a.stride,
+              static_cast<const float*>(product.b.data), product.b.stride,
+              product.accumulate ? 1.0F : 0.0F, static_cast<float*>(product.c.data),
+              product.c.stride);
 }
 
 void Products::run_sliced(FixedProduct product, std::int64_t full) {

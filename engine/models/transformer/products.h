@@ -9,6 +9,7 @@
 
 #include "base/dtype.h"
 #include "engine/gemm/fixed/fixed_gemm.h"
+#include "engine/threads/worker_pool.h"
 
 namespace nqd::engine {
 
@@ -60,9 +61,9 @@ struct SliceShare {
 
 class Products {
  public:
-  // `scratch`: planner::product_scratch_elements floats.
-  Products(FixedGemm& fixed, const SliceShare& share, float* scratch)
-      : fixed_(fixed), share_(share), scratch_(scratch) {}
+  // `scratch`: planner::product_scratch_elements floats. `workers`: of the library's products.
+  Products(FixedGemm& fixed, const SliceShare& share, float* scratch, WorkerPool* workers)
+      : fixed_(fixed), share_(share), scratch_(scratch), workers_(workers) {}
 
   // Fast numerics compute products of float32 by the library, all else by `fixed`.
   void run(const FixedProduct& product);
@@ -83,6 +84,7 @@ class Products {
   FixedGemm& fixed_;
   SliceShare share_;
   float* scratch_;
+  WorkerPool* workers_;
 };
 
 }  // namespace nqd::engine

@@ -102,7 +102,7 @@ class TypedChunk final : public TransformerChunk::Impl {
     const RankShape shape = rank_shape(config, options, tp);
     const Workspace<S> workspace(arena);
     return {shape, TensorGroup(tp, shape.slices.canonical),
-            Products(products, shape.slices, workspace.slices), workspace, workers};
+            Products(products, shape.slices, workspace.slices, workers), workspace, workers};
   }
 
   void forward_logits(const S* table, const Pass& pass);

@@ -83,8 +83,8 @@ void layer_norm_backward_weight(Compute<S>* weight_gradient, Compute<S>* bias_gr
   add_row_sums<T, 2>(
       {weight_gradient, bias_gradient}, shape.rows, shape.width, blocks, {},
       [&](std::int64_t row, std::int64_t first, std::int64_t columns, PartialSums<T, 2>& sums) {
-        const S* __restrict x_row = x + row * shape.width + first;
-        const S* __restrict dy_row = dy + row * shape.width + first;
+        const S* __restrict x_row = x + row * shape.row_stride() + first;
+        const S* __restrict dy_row = dy + row * shape.row_stride() + first;
         T* __restrict dw = sums.values[0];
         T* __restrict db = sums.values[1];
         const T m = mean[row];
@@ -144,8 +144,8 @@ void rms_norm_backward_weight(Compute<S>* weight_gradient, const S* dy, const S*
   add_row_sums<T, 1>(
       {weight_gradient}, shape.rows, shape.width, blocks, {},
       [&](std::int64_t row, std::int64_t first, std::int64_t columns, PartialSums<T, 1>& sums) {
-        const S* __restrict x_row = x + row * shape.width + first;
-        const S* __restrict dy_row = dy + row * shape.width + first;
+        const S* __restrict x_row = x + row * shape.row_stride() + first;
+        const S* __restrict dy_row = dy + row * shape.row_stride() + first;
         T* __restrict dw = sums.values[0];
         const T r = rstd[row];
         for (std::int64_t i = 0; i < columns; ++i) {

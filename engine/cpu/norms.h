@@ -17,6 +17,9 @@ struct NormShape {
   std::int64_t rows = 0;
   std::int64_t width = 0;
   double epsilon = kNormEpsilon;  // inside the square root
+  std::int64_t stride = 0;        // of rows, where backward_weight does some columns; 0: width
+
+  std::int64_t row_stride() const { return stride == 0 ? width : stride; }
 };
 
 // y = (x − mean) · rstd · weight + bias; mean and rstd [rows] are kept for backward.

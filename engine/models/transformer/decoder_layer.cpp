@@ -106,7 +106,11 @@ void DecoderLayer<S>::row_forward(S* out, const S* in, std::int64_t width, const
   if constexpr (std::is_same_v<S, float>) {
     // Saves a pass: the product is added to the residual where it is to be.
     if (!s.slices.canonical && c_.group.size() == 1 && !masks) {
-      cpu::bias_dropout_residual<S>(out, residual, bias, nullptr, s.rows, s.hidden, nullptr, 0);
+      c_.for_ranges(s.rows, [&](std::int64_t begin, std::int64_t end) {
+        const std::int64_t i = begin * s.hidden;
+        cpu::bias_dropout_residual<S>(out + i, residual + i, bias, nullptr, end - begin, s.hidden,
+                                      nullptr, 0);
+      });
       product.c = result(out, s.hidden);
       product.accumulate = true;
       return c_.products.run(product);

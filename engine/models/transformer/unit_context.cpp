@@ -106,13 +106,17 @@ void UnitContext<S>::add_column_sums(float* sums, const S* x, std::int64_t rows,
 template <typename S>
 void UnitContext<S>::norm_backward_weight(float* d_weight, float* d_bias, const S* d_out,
                                           const S* in, const NormBuffers<S>& kept) {
-  const cpu::NormShape rows{shape.residual_rows, shape.hidden, shape.options.norm_epsilon};
-  if (shape.layer_norm) {
-    cpu::layer_norm_backward_weight(d_weight, d_bias, d_out, in, kept.mean, kept.rstd, rows,
+  for_ranges(shape.hidden, [&](std::int64_t begin, std::int64_t end) {
+    const cpu::NormShape columns{shape.residual_rows, end - begin, shape.options.norm_epsilon,
+                                 shape.hidden};
+    if (shape.layer_norm) {
+      cpu::layer_norm_backward_weight(d_weight + begin, d_bias + begin, d_out + begin, in + begin,
+                                      kept.mean, kept.rstd, columns, shape.blocks);
+    } else {
+      cpu::rms_norm_backward_weight(d_weight + begin, d_out + begin, in + begin, kept.rstd, columns,
                                     shape.blocks);
-  } else {
-    cpu::rms_norm_backward_weight(d_weight, d_out, in, kept.rstd, rows, shape.blocks);
-  }
+    }
+  });
 }
 
 template struct UnitContext<float>;

@@ -37,7 +37,7 @@ engine::ParityRun run(planner::Config config, const std::string& folder, std::in
 }  // namespace
 
 TEST_CASE("canonical numerics: the bits do not depend on the threads of a rank") {
-  for (const std::string name : {"gpt-tied", "gpt-dropout", "llama-untied"}) {
+  for (const std::string name : {"gpt-tied", "gpt-dropout", "llama-gqa"}) {
     const nqd::testing::TemporaryFolder folder;
     const engine::ParityRun one = run(wide(name), folder.path(), 1);
     REQUIRE(one.error == "");

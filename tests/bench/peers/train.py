@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""`nqd train` beside PyTorch on the same cores, same shapes, in one session.
+
+    python3 -m venv /tmp/torch && /tmp/torch/bin/pip install torch numpy
+    tests/bench/peers/train.py --nqd build/release/cli/nqd --torch /tmp/torch/bin/python \\
+        --raw raw.json --output table.md
+
+Every series runs in turn, several times over, so that a change of the machine meets all of them
+alike. A time is the median over the steps of one run; a ratio is the median over repetitions of
+the ratio within one. Threads are pinned: CPU 0, or CPUs 0 and 1.
+
+    tests/bench/peers/train.py --from raw.json --document docs/engine.md
+
+renders stored measurements between the markers of a page. Needs idle cores: the load at start and
+end is part of the record.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import random
+import statistics
+import string
+import subprocess
+import sys
+import tempfile
+import time
+
+import tables
+
+HERE = pathlib.Path(__file__).resolve().parent
+CONFIG = """\
+model: {{family: gpt, layers: 6, hidden: 384, heads: 6, vocab: 256, sequence: 256}}
+cluster: {{preset: cpu-host, gpus_per_node: {ranks}}}
+parallel: {{engine: {engine}, dp: {ranks}}}
+numerics: {{mode: {numerics}}}
+train:
+  micro_batch_size: 4
+  global_batch_size: {batch}
+  steps: {steps}
+  threads: {threads}
+  precision: float32
+  gradient_precision: float32
+  eval_batches: 1
+  optimizer: {{learning_rate: 1e-3, warmup_steps: 1}}
+data: {{path: {data}}}
+"""
+WARMUP = 2
+
+
+def nqd(name, numerics="fast", threads=1, ranks=1, engine="ddp"):
+    return {"name": name, "numerics": numerics, "threads": threads, "ranks": ranks, "engine": engine}
+
+
+def torch(name, mode, threads=1):
+    return {"name": name, "mode": mode, "threads": threads}
+
+
+SERIES = (
+    nqd("nqd, 1 thread"), nqd("nqd canonical, 1 thread", numerics="canonical"),
+    torch("PyTorch eager, 1 thread", "eager"), torch("PyTorch compiled, 1 thread", "compiled"),
+    nqd("nqd, 2 threads", threads=2), nqd("nqd canonical, 2 threads", numerics="canonical", threads=2),
+    torch("PyTorch eager, 2 threads", "eager", 2), torch("PyTorch compiled, 2 threads", "compiled", 2),
+    nqd("nqd ddp, 2 ranks", ranks=2), torch("PyTorch DDP, Gloo, 2 ranks", "ddp"),
+    nqd("nqd zero3, 2 ranks", ranks=2, engine="zero3"), torch("PyTorch FSDP2, Gloo, 2 ranks", "fsdp2"),
+)
+# nqd's series, what it is compared with, and the least ratio wanted.
+TARGETS = (
+    ("nqd, 1 thread", "PyTorch eager, 1 thread", 1.15),
+    ("nqd, 1 thread", "PyTorch compiled, 1 thread", 1.05),
+    ("nqd, 2 threads", "PyTorch eager, 2 threads", 1.15),
+    ("nqd, 2 threads", "PyTorch compiled, 2 threads", 1.05),
+    ("nqd ddp, 2 ranks", "PyTorch DDP, Gloo, 2 ranks", 1.3),
+    ("nqd zero3, 2 ranks", "PyTorch FSDP2, Gloo, 2 ranks", 2),
+    ("nqd canonical, 1 thread", "nqd, 1 thread", 0.85),
+    ("nqd canonical, 2 threads", "nqd, 2 threads", 0.85),
+)
+
+
+def run(command):
+    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    done = subprocess.run([str(word) for word in command], env=environment, capture_output=True,
+                          text=True, timeout=600, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stderr}")
+    return done.stdout
+
+
+def prepare(args, folder):
+    """A token file of random words."""
+    source = random.Random(1)
+    words = ["".join(source.choices(string.ascii_lowercase, k=6)) for _ in range(1000)]
+    text = folder / "text.txt"
+    text.write_text("\n".join(" ".join(source.choices(words, k=10)) for _ in range(4000)) + "\n",
+                    encoding="utf-8")
+    run([args.nqd, "data", "prepare", "--output", folder / "data", text])
+
+
+def measure_nqd(args, series, folder):
+    config = folder / "config.yaml"
+    config.write_text(CONFIG.format(**series, batch=4 * series["ranks"], steps=args.steps + WARMUP,
+                                    data=folder / "data"), encoding="utf-8")
+    train = [args.nqd, "train", config, "--json"]
+    if series["ranks"] > 1:
+        train = ["mpirun", "--bind-to", "core", "-n", str(series["ranks"]), *train]
+    else:
+        train = ["taskset", "-c", f"0-{series['threads'] - 1}", *train]
+    document = json.loads(run(train))
+    # The exit status would not say it of a run whose audit fails by its time alone.
+    times = [step["step_s"] for step in document["steps"][WARMUP:]]
+    return {"step_s": statistics.median(times)}
+
+
+def measure_torch(args, series):
+    return json.loads(run([args.torch, HERE / "torch_train.py", "--mode", series["mode"], "--threads",
+                           str(series["threads"]), "--steps", str(args.steps), "--warmup",
+                           str(WARMUP)]).splitlines()[-1])
+
+
+def measure(args):
+    record = {"command": " ".join(["tests/bench/peers/train.py", *sys.argv[1:]]),
+              "date": datetime.date.today().isoformat(), "load_before": os.getloadavg()[0],
+              "cpu": next(line.split(":")[1].strip() for line in open("/proc/cpuinfo", encoding="utf-8")
+                          if line.startswith("model name")),
+              "cpus": os.cpu_count(), "times": {}}
+    begin = time.time()
+    wanted = [series for series in SERIES if not args.only or any(part in series["name"] for part in args.only)]
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        prepare(args, folder)
+        for repetition in range(args.repetitions):
+            for series in wanted:
+                found = measure_torch(args, series) if "mode" in series else measure_nqd(args, series, folder)
+                record["times"].setdefault(series["name"], []).append(found["step_s"])
+                record["torch"] = found.get("torch", record.get("torch"))
+                print(f"{repetition + 1}/{args.repetitions} {series['name']}: {found['step_s']:.4f} s",
+                      file=sys.stderr)
+    record["seconds"], record["load_after"] = round(time.time() - begin), os.getloadavg()[0]
+    return record
+
+
+def tokens_of(name):
+    return 4 * 256 * (2 if "2 ranks" in name else 1)
+
+
+def render(record):
+    times = record["times"]
+    lines = [f"Measured {record['date']} on {record['cpu']}, {record['cpus']} CPUs, in {record['seconds']} s, load "
+             f"{record['load_before']:.2f} before and {record['load_after']:.2f} after; PyTorch {record['torch']}:",
+             "", "```sh", record["command"], "```", "",
+             "| run | step, median | lowest–highest of the repetitions | tokens/s |", "|---|---|---|---|"]
+    for name, found in times.items():
+        median = statistics.median(found)
+        lines.append(f"| {name} | {median:.3f} s | {min(found):.3f}–{max(found):.3f} s | "
+                     f"{tokens_of(name) / median:.0f} |")
+    lines += ["", "| nqd | than | times as fast | target | attained |", "|---|---|---|---|---|"]
+    for own, peer, least in TARGETS:
+        if own not in times or peer not in times:
+            continue
+        ratio = statistics.median(b / a for a, b in zip(times[own], times[peer]))
+        lines.append(f"| {own} | {peer} | {ratio:.2f} | ≥ {least} | {'yes' if ratio >= least else 'no'} |")
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--nqd", type=pathlib.Path, default=HERE.parents[2] / "build/release/cli/nqd")
+    parser.add_argument("--torch", type=pathlib.Path, default=pathlib.Path(sys.executable),
+                        help="a Python that has PyTorch")
+    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=10, help="timed steps a run")
+    parser.add_argument("--only", nargs="+", help="series whose names contain one of these")
+    parser.add_argument("--output", type=pathlib.Path, help="the tables, as Markdown")
+    parser.add_argument("--raw", type=pathlib.Path, help="the record, as JSON")
+    parser.add_argument("--from", dest="stored", type=pathlib.Path, help="render a record; measure nothing")
+    parser.add_argument("--document", type=pathlib.Path, help="put the tables between its markers")
+    args = parser.parse_args()
+    record = json.loads(args.stored.read_text(encoding="utf-8")) if args.stored else measure(args)
+    if args.raw:
+        args.raw.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    text = render(record)
+    if args.output:
+        args.output.write_text(text, encoding="utf-8")
+    if args.document:
+        tables.replace_between_markers(args.document, text)
+    if not args.output and not args.document:
+        print(text)
+
+
+if __name__ == "__main__":
+    main()

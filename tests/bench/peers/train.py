@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""`nqd train` beside PyTorch on the same cores, same shapes, in one session.
+"""`nqd train` beside PyTorch and llm.c on the same cores, same shapes, in one session.
 
     python3 -m venv /tmp/torch && /tmp/torch/bin/pip install torch numpy
     tests/bench/peers/train.py --nqd build/release/cli/nqd --torch /tmp/torch/bin/python \\
-        --raw raw.json --output table.md
+        --llmc /tmp/llm.c --raw raw.json --output table.md
 
 Every series runs in turn, several times over, so that a change of the machine meets all of them
 alike. A time is the median over the steps of one run; a ratio is the median over repetitions of
@@ -16,6 +16,7 @@ end is part of the record.
 """
 
 import argparse
+import array
 import datetime
 import json
 import os
@@ -54,6 +55,10 @@ def nqd(name, numerics="fast", threads=1, ranks=1, engine="ddp"):
     return {"name": name, "numerics": numerics, "threads": threads, "ranks": ranks, "engine": engine}
 
 
+def llmc(name, threads):
+    return {"name": name, "llmc": True, "threads": threads}
+
+
 def torch(name, mode, threads=1):
     return {"name": name, "mode": mode, "threads": threads}
 
@@ -63,6 +68,7 @@ SERIES = (
     torch("PyTorch eager, 1 thread", "eager"), torch("PyTorch compiled, 1 thread", "compiled"),
     nqd("nqd, 2 threads", threads=2), nqd("nqd canonical, 2 threads", numerics="canonical", threads=2),
     torch("PyTorch eager, 2 threads", "eager", 2), torch("PyTorch compiled, 2 threads", "compiled", 2),
+    llmc("llm.c, 2 threads", 2),
     nqd("nqd ddp, 2 ranks", ranks=2), torch("PyTorch DDP, Gloo, 2 ranks", "ddp"),
     nqd("nqd zero3, 2 ranks", ranks=2, engine="zero3"), torch("PyTorch FSDP2, Gloo, 2 ranks", "fsdp2"),
 )
@@ -72,6 +78,7 @@ TARGETS = (
     ("nqd, 1 thread", "PyTorch compiled, 1 thread", 1.05),
     ("nqd, 2 threads", "PyTorch eager, 2 threads", 1.15),
     ("nqd, 2 threads", "PyTorch compiled, 2 threads", 1.05),
+    ("nqd, 2 threads", "llm.c, 2 threads", 5),
     ("nqd ddp, 2 ranks", "PyTorch DDP, Gloo, 2 ranks", 1.3),
     ("nqd zero3, 2 ranks", "PyTorch FSDP2, Gloo, 2 ranks", 2),
     ("nqd canonical, 1 thread", "nqd, 1 thread", 0.85),
@@ -79,13 +86,13 @@ TARGETS = (
 )
 
 
-def run(command):
+def run(command, stderr=False, folder=None):
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     done = subprocess.run([str(word) for word in command], env=environment, capture_output=True,
-                          text=True, timeout=600, check=False)
+                          text=True, timeout=600, check=False, cwd=folder)
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stderr}")
-    return done.stdout
+    return done.stderr if stderr else done.stdout
 
 
 def prepare(args, folder):
@@ -107,16 +114,43 @@ def measure_nqd(args, series, folder):
         train = ["mpirun", "--bind-to", "core", "-n", str(series["ranks"]), *train]
     else:
         train = ["taskset", "-c", f"0-{series['threads'] - 1}", *train]
-    document = json.loads(run(train))
-    # The exit status would not say it of a run whose audit fails by its time alone.
+    document = json.loads(run(train, folder=folder))
     times = [step["step_s"] for step in document["steps"][WARMUP:]]
     return {"step_s": statistics.median(times)}
+
+
+def build_llmc(args, folder):
+    """llm.c's trainer with its own flags, and a model file: a header of 256 integers, weights."""
+    run(["cc", "-Ofast", "-march=native", "-fopenmp", "-DOMP", "-w", f"-I{args.llmc}",
+         HERE / "llmc_train.c", "-o", folder / "llmc", "-lm"])
+    layers, hidden, vocab, sequence = 6, 384, 256, 256
+    header = array.array("i", [20240326, 3, sequence, vocab, layers, 6, hidden, vocab])
+    header.extend([0] * (256 - len(header)))
+    elements = (vocab + sequence) * hidden + layers * (12 * hidden * hidden + 13 * hidden) + 2 * hidden
+    source = random.Random(1)
+    weights = array.array("f", (source.gauss(0, 0.02) for _ in range(1 << 16)))
+    with open(folder / "llmc.bin", "wb") as file:
+        header.tofile(file)
+        for begin in range(0, elements, len(weights)):
+            weights[:elements - begin].tofile(file)
+
+
+def measure_llmc(args, series, folder):
+    times = run(["taskset", "-c", f"0-{series['threads'] - 1}", "env", f"OMP_NUM_THREADS={series['threads']}",
+                 folder / "llmc", folder / "llmc.bin", "4", "256", str(args.steps // 2 + 1)], stderr=True)
+    return {"step_s": statistics.median(map(float, times.split()[1:]))}
 
 
 def measure_torch(args, series):
     return json.loads(run([args.torch, HERE / "torch_train.py", "--mode", series["mode"], "--threads",
                            str(series["threads"]), "--steps", str(args.steps), "--warmup",
                            str(WARMUP)]).splitlines()[-1])
+
+
+def measure_one(args, series, folder):
+    if "mode" in series:
+        return measure_torch(args, series)
+    return (measure_llmc if "llmc" in series else measure_nqd)(args, series, folder)
 
 
 def measure(args):
@@ -126,13 +160,17 @@ def measure(args):
                           if line.startswith("model name")),
               "cpus": os.cpu_count(), "times": {}}
     begin = time.time()
-    wanted = [series for series in SERIES if not args.only or any(part in series["name"] for part in args.only)]
+    wanted = [series for series in SERIES
+              if (args.llmc or "llmc" not in series)
+              and (not args.only or any(part in series["name"] for part in args.only))]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         prepare(args, folder)
+        if args.llmc:
+            build_llmc(args, folder)
         for repetition in range(args.repetitions):
             for series in wanted:
-                found = measure_torch(args, series) if "mode" in series else measure_nqd(args, series, folder)
+                found = measure_one(args, series, folder)
                 record["times"].setdefault(series["name"], []).append(found["step_s"])
                 record["torch"] = found.get("torch", record.get("torch"))
                 print(f"{repetition + 1}/{args.repetitions} {series['name']}: {found['step_s']:.4f} s",
@@ -169,6 +207,7 @@ def main():
     parser.add_argument("--nqd", type=pathlib.Path, default=HERE.parents[2] / "build/release/cli/nqd")
     parser.add_argument("--torch", type=pathlib.Path, default=pathlib.Path(sys.executable),
                         help="a Python that has PyTorch")
+    parser.add_argument("--llmc", type=pathlib.Path, help="a checkout of llm.c; without, it is left out")
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--steps", type=int, default=10, help="timed steps a run")
     parser.add_argument("--only", nargs="+", help="series whose names contain one of these")
@@ -177,6 +216,7 @@ def main():
     parser.add_argument("--from", dest="stored", type=pathlib.Path, help="render a record; measure nothing")
     parser.add_argument("--document", type=pathlib.Path, help="put the tables between its markers")
     args = parser.parse_args()
+    args.nqd = args.nqd.resolve()
     record = json.loads(args.stored.read_text(encoding="utf-8")) if args.stored else measure(args)
     if args.raw:
         args.raw.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

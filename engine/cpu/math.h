@@ -79,22 +79,4 @@ T lane_max(const T* x, std::int64_t n) {
   return merge_lanes(lanes, [](T a, T b) { return a > b ? a : b; });
 }
 
-// x[i] becomes softmax(x)[i] for i in [0, n). Returns the logarithm's two parts for the loss:
-// log(sum of e^x) = maximum + log(sum).
-template <typename T>
-struct SoftmaxNormaliser {
-  T maximum;
-  T sum;
-};
-
-template <typename T>
-SoftmaxNormaliser<T> softmax_in_place(T* x, std::int64_t n) {
-  const T maximum = lane_max(x, n);
-  for (std::int64_t i = 0; i < n; ++i) x[i] = fast_exp(x[i] - maximum);
-  const T sum = lane_sum<T>(n, [x](std::int64_t i) { return x[i]; });
-  const T inverse = T(1) / sum;
-  for (std::int64_t i = 0; i < n; ++i) x[i] *= inverse;
-  return {maximum, sum};
-}
-
 }  // namespace nqd::engine::cpu

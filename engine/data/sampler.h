@@ -3,10 +3,9 @@
 //
 // Positions 0, 1, 2, … run over epochs of `samples`; position p shows sample π(seed, epoch)(p mod
 // N) in epoch p div N, where π is a permutation computed in O(1) memory (a keyed Feistel network
-// with cycle walking). Step s (0-based) takes positions [sB, (s+1)B); rank r of D takes the r-th
-// contiguous slice of B/D, so that the concatenation over ranks is the same for every D that
-// divides B. A batch may straddle two epochs, so each sample is seen exactly once an epoch and no
-// tail is padded or dropped.
+// with cycle walking). Step s (0-based) takes positions [sB, (s+1)B), on every mesh; which of them
+// a rank takes, planner::leaf_index says (planner/layout/state_shape.h). A batch may straddle two
+// epochs, so each sample is seen exactly once an epoch and no tail is padded or dropped.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +23,6 @@ class Sampler {
   std::uint64_t samples() const { return samples_; }
   // The sample at a global position.
   std::uint64_t at(std::uint64_t position) const;
-  // First position of rank `rank` of `ranks` at 0-based step `step`; it owns global_batch/ranks.
-  static std::uint64_t first_position(std::uint64_t step, std::uint64_t global_batch,
-                                      std::uint64_t rank, std::uint64_t ranks) {
-    return step * global_batch + rank * (global_batch / ranks);
-  }
 
  private:
   std::uint64_t samples_;

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/ledger.h"
-#include "engine/cpu/attention.h"
 #include "engine/gemm/fixed/fixed_gemm.h"
 #include "engine/gemm/gemm.h"
 
@@ -37,8 +36,6 @@ std::vector<Shape> shapes_of(const planner::ModelSpec& model, std::int64_t micro
   constexpr Transpose kT = Transpose::kYes;
   const std::int64_t rows = micro_batch_size * model.sequence;
   const std::int64_t h = model.hidden;
-  const std::int64_t head_width = h / model.heads;
-  const std::int64_t block = std::min(cpu::kAttentionBlock, model.sequence);
   std::vector<Shape> shapes;
   const auto add = [&shapes](const Shape& shape) {
     if (std::find(shapes.begin(), shapes.end(), shape) == shapes.end()) shapes.push_back(shape);
@@ -53,9 +50,6 @@ std::vector<Shape> shapes_of(const planner::ModelSpec& model, std::int64_t micro
   add_linear(h, model.ffn_hidden);
   add_linear(model.ffn_hidden, h);
   add_linear(h, model.vocab);
-  add({block, model.sequence, head_width, kN, kT});
-  add({block, head_width, model.sequence, kN, kN});
-  add({block, head_width, model.sequence, kT, kN});
   return shapes;
 }
 

@@ -56,18 +56,4 @@ std::int64_t unit_count(const ModelSpec& model, UnitKind kind);
 // Family state: as given.
 std::int64_t parameter_count(const ModelSpec& model);
 
-// Float32 activations that the CPU engine keeps from forward to backward for one micro-batch, and
-// what it needs beside them; every record's elements are allocated once under its tag.
-struct ActivationSpec {
-  std::string name;
-  std::int64_t elements = 0;
-  enum class Kind : std::uint8_t {
-    kActivation,
-    kActivationGradient,
-    kLogits,
-    kWorkspace
-  } kind = Kind::kActivation;
-};
-std::vector<ActivationSpec> cpu_activations(const ModelSpec& model, std::int64_t micro_batch_size);
-
 }  // namespace nqd::planner

@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "engine/cpu/blocked_attention.h"
-#include "engine/models/gpt.h"
 #include "engine/models/transformer/transformer_chunk.h"
 #include "planner/layout/layout.h"
 #include "tests/engine/models/run_model.h"
@@ -107,24 +106,6 @@ TEST_CASE("losses and gradients agree with PyTorch") {
             1e-5);
     }
   }
-}
-
-TEST_CASE("losses and gradients agree with the model of one function") {
-  const Config config = nqd::tests::small_gpt();
-  const Tensors weights = nqd::tests::make_weights(config.model, 31);
-  const Batch batch = nqd::tests::make_batch(config, 32);
-  nqd::MemoryLedger ledger;
-  nqd::engine::Gpt model(config.model, config.train.micro_batch_size, ledger);
-  for (const auto& view : model.parameter_views()) {
-    const std::vector<float>& values = weights.at(view.spec.name);
-    std::copy(values.begin(), values.end(), model.weights().begin() + view.offset);
-  }
-  const double loss = model.forward(batch.tokens, batch.targets);
-  model.backward(1.0F);
-  const ModelRun run = nqd::tests::run_model(fast(config), weights, batch);
-  CHECK(run.loss() == doctest::Approx(loss).epsilon(1e-6));
-  const Tensors gradients = unflatten(config.model, model.gradients());
-  CHECK(nqd::tests::relative_distance(run.gradients, gradients) < 2e-6);
 }
 
 TEST_CASE("the loss changes along every tensor as its gradient says") {

@@ -142,6 +142,13 @@ void FixedGemm::run(const FixedProduct& product) {
   });
 }
 
+void FixedGemm::run_alone(const FixedProduct& product, int worker) {
+  check_slices(product);
+  if (product.m == 0 || product.n == 0) return;
+  fixed::blocked_product(kernels_, product,
+                         scratch_.as<float>() + worker * fixed::scratch_floats());
+}
+
 std::int64_t FixedGemm::scratch_bytes(int threads) {
   return threads * fixed::scratch_floats() * static_cast<std::int64_t>(sizeof(float));
 }

@@ -93,6 +93,9 @@ class FixedGemm {
   // Throws Error NQD4041 (kFault) for slices that are no node of the tree or do not cover k. C must
   // not overlap A or B.
   void run(const FixedProduct& product);
+  // The same on the calling thread alone, which is worker `worker` of the pool; the others may do
+  // likewise meanwhile.
+  void run_alone(const FixedProduct& product, int worker);
 
   // Packing buffers (kWorkspace), a constant of the number of threads.
   static std::int64_t scratch_bytes(int threads);

@@ -61,31 +61,47 @@ void Products::run_stacked(float* out, std::int64_t m, std::int64_t n,
   }
 }
 
-// Partial sums of finished nodes wait on a stack, nearest on top, as in a binary counter.
 void Products::run_slices(float* out, std::int64_t m, std::int64_t n,
                           std::span<const StackedBlock> blocks, int tp) {
-  const auto add = [](float* __restrict to, const float* __restrict from, std::int64_t count) {
-    for (std::int64_t i = 0; i < count; ++i) to[i] += from[i];
-  };
-  for (std::int64_t row = 0; row < m; row += planner::kSlicedRows) {
-    const std::int64_t rows = std::min(planner::kSlicedRows, m - row);
-    float* sums = out + row * n;
-    int height = 0;
-    const auto level = [&](int i) { return i == 0 ? sums : scratch_ + (i - 1) * rows * n; };
-    for (int slice = 0; slice < share_.count; ++slice) {
-      run_slice(level(height++), row, rows, n, blocks, tp, share_.first + slice);
-      // As many nodes are complete as the number of slices so far has trailing zero bits.
-      for (int done = slice + 1; done % 2 == 0; done /= 2) {
-        --height;
-        add(level(height - 1), level(height), rows * n);
-      }
+  const int workers = workers_ == nullptr ? 1 : workers_->threads();
+  const auto work = [&](int worker) {
+    // Rows that lie in the scratch together are divided, so that each worker has its own of it.
+    for (std::int64_t row = 0; row < m; row += planner::kSlicedRows) {
+      const std::int64_t rows = std::min(planner::kSlicedRows, m - row);
+      const WorkerShare own = worker_share(rows, worker, workers);
+      if (own.begin == own.end) continue;
+      const SlicedRows part{row + own.begin, own.end - own.begin, scratch_ + own.begin * n, rows,
+                            worker};
+      add_slices(out, part, n, blocks, tp);
     }
-    // The ragged end of a number of slices that is no power of two.
-    for (; height > 1; --height) add(level(height - 2), level(height - 1), rows * n);
-  }
+  };
+  if (workers == 1) return work(0);
+  workers_->run(work);
 }
 
-void Products::run_slice(float* out, std::int64_t first_row, std::int64_t m, std::int64_t n,
+// Partial sums of finished nodes wait on a stack, nearest on top, as in a binary counter.
+void Products::add_slices(float* out, const SlicedRows& rows, std::int64_t n,
+                          std::span<const StackedBlock> blocks, int tp) {
+  const auto add = [&](float* __restrict to, const float* __restrict from) {
+    for (std::int64_t i = 0; i < rows.count * n; ++i) to[i] += from[i];
+  };
+  int height = 0;
+  const auto level = [&](int i) {
+    return i == 0 ? out + rows.first * n : rows.scratch + (i - 1) * rows.scratch_rows * n;
+  };
+  for (int slice = 0; slice < share_.count; ++slice) {
+    run_slice(level(height++), rows, n, blocks, tp, share_.first + slice);
+    // As many nodes are complete as the number of slices so far has trailing zero bits.
+    for (int done = slice + 1; done % 2 == 0; done /= 2) {
+      --height;
+      add(level(height - 1), level(height));
+    }
+  }
+  // The ragged end of a number of slices that is no power of two.
+  for (; height > 1; --height) add(level(height - 2), level(height - 1));
+}
+
+void Products::run_slice(float* out, const SlicedRows& rows, std::int64_t n,
                          std::span<const StackedBlock> blocks, int tp, int slice) {
   bool accumulate = false;
   for (const StackedBlock& block : blocks) {
@@ -93,8 +109,9 @@ void Products::run_slice(float* out, std::int64_t first_row, std::int64_t m, std
     const std::int64_t begin = std::min((slice - share_.first) * part, block.width);
     const std::int64_t width = std::min(part, block.width - begin);
     if (width == 0 && accumulate) continue;
-    fixed_.run({m, n, width, at(block.a, first_row, begin), at(block.b, begin, 0), result(out, n),
-                1.0F, accumulate});
+    fixed_.run_alone({rows.count, n, width, at(block.a, rows.first, begin), at(block.b, begin, 0),
+                      result(out, n), 1.0F, accumulate},
+                     rows.worker);
     accumulate = true;
   }
 }

@@ -76,9 +76,19 @@ class Products {
                    int tp);
 
  private:
+  // Rows of a result that one worker computes by slices, and where their partial sums lie.
+  struct SlicedRows {
+    std::int64_t first, count;
+    float* scratch;
+    std::int64_t scratch_rows;  // from one level of the tree to the next
+    int worker;
+  };
+
   void run_slices(float* out, std::int64_t m, std::int64_t n, std::span<const StackedBlock> blocks,
                   int tp);
-  void run_slice(float* out, std::int64_t first_row, std::int64_t m, std::int64_t n,
+  void add_slices(float* out, const SlicedRows& rows, std::int64_t n,
+                  std::span<const StackedBlock> blocks, int tp);
+  void run_slice(float* out, const SlicedRows& rows, std::int64_t n,
                  std::span<const StackedBlock> blocks, int tp, int slice);
 
   FixedGemm& fixed_;

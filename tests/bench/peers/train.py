@@ -154,7 +154,7 @@ def measure_one(args, series, folder):
 
 
 def measure(args):
-    record = {"command": " ".join(["tests/bench/peers/train.py", *sys.argv[1:]]),
+    record = {"command": f"tests/bench/peers/train.py --repetitions {args.repetitions} --steps {args.steps}",
               "date": datetime.date.today().isoformat(), "load_before": os.getloadavg()[0],
               "cpu": next(line.split(":")[1].strip() for line in open("/proc/cpuinfo", encoding="utf-8")
                           if line.startswith("model name")),

@@ -22,6 +22,7 @@ struct Options {
   ConfigFlags config;
   std::optional<int> ranks;
   TrainRunOptions run;
+  std::string export_type = "float32";
   double deadline_s = 60;
   bool explain = false;
 };
@@ -66,7 +67,9 @@ int run(const Options& options, const Context& context) {
   }
   const int mesh = static_cast<int>(loaded.config.parallel.ranks());
   refuse_alone(options, mesh, identity);
-  TrainRun train_run(options.run, context.argv, loaded, plan);
+  TrainRunOptions run_options = options.run;
+  run_options.export_type = *parse_dtype(options.export_type);
+  TrainRun train_run(run_options, context.argv, loaded, plan);
   collectives::WorldOptions world;
   world.ranks = mesh;
   world.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(options.deadline_s * 1e3));
@@ -88,6 +91,18 @@ void add_train_command(CLI::App& app, Context& context) {
       ->check(CLI::Range(1, 1024));
   command->add_option("--output-dir", options->run.output_dir,
                       "folder for metrics.jsonl and evidence.json (default runs/CONFIG-NAME)");
+  command
+      ->add_option("--init-weights", options->run.init_weights,
+                   "start from a Hugging Face checkpoint of GPT-2 or Llama: its folder or one "
+                   ".safetensors file")
+      ->type_name("PATH");
+  command
+      ->add_option("--export-weights", options->run.export_weights,
+                   "write the final weights there as model.safetensors and config.json")
+      ->type_name("DIR");
+  command->add_option("--export-type", options->export_type, "of the exported weights")
+      ->check(CLI::IsMember({"float32", "bfloat16", "float16"}))
+      ->capture_default_str();
   command
       ->add_option("--deadline", options->deadline_s,
                    "seconds that a rank waits for another before it names it")

@@ -94,38 +94,51 @@ reports::Envelope TrainRun::begin(const engine::TrainResult& result, int world_s
   return envelope;
 }
 
+TrainRun::Files TrainRun::open_files(const collectives::Communicator& world) const {
+  Files files;
+  files.data = std::make_unique<engine::TrainingData>(
+      engine::open_training_data(loaded_.config, world.rank() == 0));
+  if (!options_.init_weights.empty()) {
+    files.initial =
+        std::make_unique<engine::HuggingFaceWeights>(options_.init_weights, loaded_.config.model);
+  }
+  if (world.rank() != 0) return files;
+  files.folder =
+      std::make_unique<engine::RunFolder>(output_dir(), needed_bytes(loaded_.config.train.steps));
+  files.evidence = std::make_unique<AtomicFile>(files.folder->evidence_path());
+  if (!options_.export_weights.empty()) {
+    files.exported = std::make_unique<engine::HuggingFaceExport>(
+        options_.export_weights, loaded_.config.model, options_.export_type);
+  }
+  return files;
+}
+
 void TrainRun::run_rank(collectives::Communicator& world) {
-  std::unique_ptr<engine::RunFolder> folder;
-  std::unique_ptr<AtomicFile> evidence;
-  std::unique_ptr<engine::TrainingData> data;
+  Files files;
   engine::attempt_together(world, [&] {
     engine::check_host_memory(plan_.memory.worst_total_bytes, read_host_info(),
                               collectives::ranks_on_this_host(world),
                               "use a smaller micro_batch_size, a smaller model, or fewer ranks");
-    data = std::make_unique<engine::TrainingData>(
-        engine::open_training_data(loaded_.config, world.rank() == 0));
-    if (world.rank() != 0) return;
-    folder =
-        std::make_unique<engine::RunFolder>(output_dir(), needed_bytes(loaded_.config.train.steps));
-    evidence = std::make_unique<AtomicFile>(folder->evidence_path());
-    announce(world, plan_, output_dir());
+    files = open_files(world);
+    if (world.rank() == 0) announce(world, plan_, output_dir());
   });
   engine::TrainResult result;
   Shown of_thread;
   Shown& shown = world.backend() == "local" ? of_thread : process_;
   try {
-    run_engine(world, *data, folder.get(), shown, result);
+    run_engine(world, files, shown, result);
   } catch (const Error& error) {
-    evidence.reset();
+    files.evidence.reset();
     write_fault_evidence(error, shown);
     throw;
   }
   if (!result.audit_ok) audit_ok_ = false;
-  if (world.rank() == 0) finish(result, world.size(), *evidence);
+  if (world.rank() == 0) finish(result, world.size(), files);
 }
 
-void TrainRun::run_engine(collectives::Communicator& world, const engine::TrainingData& data,
-                          engine::RunFolder* folder, Shown& shown, engine::TrainResult& result) {
+void TrainRun::run_engine(collectives::Communicator& world, const Files& files, Shown& shown,
+                          engine::TrainResult& result) {
+  engine::RunFolder* const folder = files.folder.get();
   {
     const std::lock_guard lock(shown.mutex);
     shown.rank = world.rank();
@@ -156,19 +169,33 @@ void TrainRun::run_engine(collectives::Communicator& world, const engine::Traini
     folder->append_metrics(reports::metrics_line(eval));
     progress->evaluation(eval);
   };
-  engine::train(world, plan_, data, options, result);
+  if (files.initial) {
+    options.initial_weights = [&](const planner::TensorSpec& tensor, std::int64_t begin,
+                                  std::span<float> out) {
+      files.initial->fill(tensor, begin, out);
+    };
+  }
+  if (!options_.export_weights.empty()) {
+    options.on_weights = [&](const std::string& name, std::span<const float> values) {
+      files.exported->append(name, values);
+    };
+  }
+  engine::train(world, plan_, *files.data, options, result);
   const std::lock_guard lock(shown.mutex);
   shown.running = false;
 }
 
-void TrainRun::finish(const engine::TrainResult& result, int world_size,
-                      AtomicFile& evidence) const {
+void TrainRun::finish(const engine::TrainResult& result, int world_size, const Files& files) const {
+  if (files.exported) {
+    files.exported->commit();
+    log::info("weights in " + options_.export_weights);
+  }
   const std::string document =
       reports::train_json(begin(result, world_size), result, result.replanned.value_or(plan_));
-  evidence.write(document);
-  evidence.commit();
+  files.evidence->write(document);
+  files.evidence->commit();
   std::cerr << audit_table(result);
-  log::info("evidence in " + evidence.path().string());
+  log::info("evidence in " + files.evidence->path().string());
   if (options_.json) std::cout << document;
 }
 

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "base/file.h"
 #include "collectives/communicator.h"
 #include "engine/data/training_data.h"
+#include "engine/io/hugging_face.h"
 #include "engine/io/run_folder.h"
 #include "engine/records.h"
 #include "planner/config/config.h"
@@ -21,7 +23,10 @@
 namespace nqd::cli {
 
 struct TrainRunOptions {
-  std::string output_dir;  // empty: runs/CONFIG-NAME
+  std::string output_dir;      // empty: runs/CONFIG-NAME
+  std::string init_weights;    // a Hugging Face checkpoint; empty: from train.seed
+  std::string export_weights;  // a folder for one; empty: none
+  DType export_type = DType::kFloat32;
   bool json = false;
 };
 
@@ -39,6 +44,15 @@ class TrainRun {
   bool audit_ok() const { return audit_ok_; }
 
  private:
+  // What a rank has opened before the first step. Rank 0 alone has what is written.
+  struct Files {
+    std::unique_ptr<engine::TrainingData> data;
+    std::unique_ptr<engine::HuggingFaceWeights> initial;
+    std::unique_ptr<engine::RunFolder> folder;
+    std::unique_ptr<AtomicFile> evidence;
+    std::unique_ptr<engine::HuggingFaceExport> exported;
+  };
+
   std::string output_dir() const;
   // What a rank has to show so far; the watchdog's thread may ask for it at any time.
   struct Shown {
@@ -51,9 +65,10 @@ class TrainRun {
   };
 
   reports::Envelope begin(const engine::TrainResult& result, int world_size) const;
-  void run_engine(collectives::Communicator& world, const engine::TrainingData& data,
-                  engine::RunFolder* folder, Shown& shown, engine::TrainResult& result);
-  void finish(const engine::TrainResult& result, int world_size, AtomicFile& evidence) const;
+  Files open_files(const collectives::Communicator& world) const;
+  void run_engine(collectives::Communicator& world, const Files& files, Shown& shown,
+                  engine::TrainResult& result);
+  void finish(const engine::TrainResult& result, int world_size, const Files& files) const;
   void write_fault_evidence(const Error& error, Shown& shown) const;
 
   const TrainRunOptions& options_;

@@ -160,7 +160,8 @@ class Trainer {
     world_.barrier();
     resident_before_ = anonymous_resident_bytes();
     world_.barrier();
-    state_ = std::make_unique<RankState>(config_, groups_, ledger_, options_.seeded.mutant);
+    state_ = std::make_unique<RankState>(config_, groups_, ledger_, options_.seeded.mutant,
+                                         options_.initial_weights);
     meter_ = std::make_unique<TrafficMeter>(groups_, state_->runner());
     result_.parameters = planner::parameter_count(config_.model);
     seed_faults();

@@ -13,6 +13,7 @@
 #include "engine/data/training_data.h"
 #include "engine/records.h"
 #include "engine/train/mutant.h"
+#include "planner/layout/layout.h"
 #include "planner/plan/plan.h"
 
 namespace nqd::engine {
@@ -31,6 +32,10 @@ struct TrainOptions {
   // On rank 0, after the last step: every tensor of the model, whole, in the order of
   // planner::parameters. One option for all ranks: empty on all of them or on none.
   std::function<void(const std::string& name, std::span<const float> values)> on_weights;
+  // Sets elements begin … of a tensor of planner::parameters before the first step; empty: weights
+  // are drawn from train.seed. The same values on all ranks.
+  std::function<void(const planner::TensorSpec& tensor, std::int64_t begin, std::span<float> out)>
+      initial_weights;
   SeededFault seeded;
 };
 

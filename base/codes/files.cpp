@@ -59,6 +59,23 @@ constexpr std::array kTable = {
         "NQD2062", "no constant of that name",
         "Constants are members of GPU, stack and cluster presets. A fit can only free those of "
         "presets that its rows use."},
+    CodeInfo{"NQD2070", "not a safetensors file",
+             "The file is truncated, another format, or its header contradicts itself or the "
+             "file's length; the message names the tensor. Nothing was read from it."},
+    CodeInfo{"NQD2071", "weights that do not fit the model",
+             "A tensor of the model is missing in the files, has another shape or type there, or "
+             "the files have a tensor that the model does not: training would start from something "
+             "else than these weights. `nqd import --from hf config.json` writes the model section "
+             "that they have."},
+    CodeInfo{"NQD2072", "a model without a Hugging Face form",
+             "nqd reads and writes the weights of GPT-2 (LayerNorm, learned positions, biases) and "
+             "of Llama (RMSNorm, rotary positions, gated MLP; with biases of queries, keys and "
+             "values it is Qwen2). The model section describes neither."},
+    CodeInfo{"NQD2073", "config.json of another model",
+             "The config.json beside the weights has other sizes than the model section, or a "
+             "function that nqd's engine does not compute: another activation, epsilon of the "
+             "norms, base or scaling of the rotary positions, or a window of attention. The "
+             "weights would give other outputs than in transformers."},
     CodeInfo{
         "NQD2101", "evidence cannot be read",
         "The file is truncated, no JSON, JSON of another program, an nqd document with a member "

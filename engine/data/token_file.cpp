@@ -1,64 +1,20 @@
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <stdexcept>
 #include <string_view>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/mapped_file.h"
 #include "engine/data/dataset.h"
 #include "engine/data/token_format.h"
 
 namespace nqd::engine {
-namespace {
-
-// A read-only mapping of a whole file; empty for an empty file.
-class Mapping {
- public:
-  explicit Mapping(const std::filesystem::path& path) {
-    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    struct stat info {};
-    std::string why;
-    if (descriptor < 0 || ::fstat(descriptor, &info) != 0) {
-      why = std::strerror(errno);
-    } else if (!S_ISREG(info.st_mode)) {
-      why = "it is not a regular file";
-    } else if (info.st_size > 0) {
-      size_ = static_cast<std::size_t>(info.st_size);
-      void* address = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
-      if (address == MAP_FAILED) why = std::strerror(errno);
-      data_ = address == MAP_FAILED ? nullptr : static_cast<const char*>(address);
-    }
-    if (descriptor >= 0) ::close(descriptor);
-    if (!why.empty()) {
-      throw Error(ExitCode::kUsage, "NQD2001", "cannot read " + path.string() + ": " + why,
-                  "check the path, or write the dataset with `nqd data prepare`");
-    }
-  }
-  ~Mapping() {
-    if (data_ != nullptr) ::munmap(const_cast<char*>(data_), size_);
-  }
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
-
-  std::string_view bytes() const { return {data_, size_}; }
-
- private:
-  const char* data_ = nullptr;
-  std::size_t size_ = 0;
-};
-
-}  // namespace
 
 struct TokenFile::Impl {
   explicit Impl(const std::filesystem::path& file_path)
       : path(file_path),
-        mapping(file_path),
+        mapping(file_path, "check the path, or write the dataset with `nqd data prepare`"),
         header(decode_token_header(mapping.bytes().substr(0, kTokenHeaderBytes),
                                    mapping.bytes().size(), file_path)) {}
 
@@ -84,7 +40,7 @@ struct TokenFile::Impl {
   }
 
   std::filesystem::path path;
-  Mapping mapping;
+  MappedFile mapping;
   TokenHeader header;
 };
 

@@ -21,8 +21,10 @@ class RankState {
  public:
   // `groups` and the ledger must outlive it. Weights are initialised from train.seed:
   // N(0, 0.02²), projections back into the residual stream N(0, (0.02/√(2L))²), biases 0, norms 1;
-  // each element a pure function of the seed, the tensor's name and its index there.
-  RankState(const planner::Config& config, MeshGroups& groups, MemoryLedger& ledger, Mutant mutant);
+  // each element a pure function of the seed, the tensor's name and its index there. Or from `fill`
+  // where there is one.
+  RankState(const planner::Config& config, MeshGroups& groups, MemoryLedger& ledger, Mutant mutant,
+            const UnitStore::Fill& fill);
 
   UnitStore& store() { return store_; }
   StageRunner& runner() { return *runner_; }

@@ -186,16 +186,16 @@ void TrainRun::run_engine(collectives::Communicator& world, const Files& files, 
 }
 
 void TrainRun::finish(const engine::TrainResult& result, int world_size, const Files& files) const {
-  if (files.exported) {
-    files.exported->commit();
-    log::info("weights in " + options_.export_weights);
-  }
   const std::string document =
       reports::train_json(begin(result, world_size), result, result.replanned.value_or(plan_));
   files.evidence->write(document);
   files.evidence->commit();
   std::cerr << audit_table(result);
   log::info("evidence in " + files.evidence->path().string());
+  if (files.exported) {
+    files.exported->commit();
+    log::info("weights in " + options_.export_weights);
+  }
   if (options_.json) std::cout << document;
 }
 

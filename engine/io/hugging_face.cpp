@@ -85,7 +85,8 @@ void HuggingFaceWeights::open(const std::filesystem::path& path) {
 void HuggingFaceWeights::open_index(const std::filesystem::path& index) {
   std::set<std::string> names;
   try {
-    for (const auto& [tensor, file] : Json::parse(read_file(index)).at("weight_map").items()) {
+    const Json json = Json::parse(read_file(index));
+    for (const auto& [tensor, file] : json.at("weight_map").items()) {
       names.insert(file.get<std::string>());
     }
   } catch (const Json::exception& failure) {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
@@ -36,8 +37,18 @@ std::string_view without_prefix(std::string_view name, std::string_view prefix) 
   return name;
 }
 
+// Of a path that cannot be looked at, opening it says why.
+bool is_folder(const std::filesystem::path& path) {
+  std::error_code unknown;
+  return std::filesystem::is_directory(path, unknown);
+}
+bool is_there(const std::filesystem::path& path) {
+  std::error_code unknown;
+  return std::filesystem::exists(path, unknown);
+}
+
 std::filesystem::path folder_of(const std::filesystem::path& path) {
-  return std::filesystem::is_directory(path) ? path : path.parent_path();
+  return is_folder(path) ? path : path.parent_path();
 }
 
 std::vector<SafetensorsWriter::Entry> entries_of(const planner::ModelSpec& model,
@@ -57,7 +68,7 @@ HuggingFaceWeights::HuggingFaceWeights(const std::filesystem::path& path,
                                        const planner::ModelSpec& model) {
   const std::string_view prefix = name_prefix(hugging_face_model(model));
   const std::filesystem::path config = folder_of(path) / kConfigFile;
-  if (std::filesystem::exists(config)) check_hugging_face_config(config, model);
+  if (is_there(config)) check_hugging_face_config(config, model);
   open(path);
   for (const planner::TensorSpec& tensor : planner::parameters(model)) {
     for (const HuggingFacePart& part : hugging_face_parts(model, tensor)) {
@@ -69,11 +80,11 @@ HuggingFaceWeights::HuggingFaceWeights(const std::filesystem::path& path,
 }
 
 void HuggingFaceWeights::open(const std::filesystem::path& path) {
-  if (!std::filesystem::is_directory(path)) {
+  if (!is_folder(path)) {
     files_.push_back(std::make_unique<SafetensorsFile>(path));
-  } else if (std::filesystem::exists(path / kWeightsFile)) {
+  } else if (is_there(path / kWeightsFile)) {
     files_.push_back(std::make_unique<SafetensorsFile>(path / kWeightsFile));
-  } else if (std::filesystem::exists(path / kIndexFile)) {
+  } else if (is_there(path / kIndexFile)) {
     open_index(path / kIndexFile);
   } else {
     throw Error(ExitCode::kUsage, "NQD2001",

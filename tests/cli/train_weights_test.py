@@ -15,6 +15,8 @@ class TrainWeights(NqdTestCase):
         settings = [f"data.path={self.data}", "cluster.gpus_per_node=2", "train.steps=2",
                     "train.eval_batches=1", "train.micro_batch_size=4", *mesh]
         flags = [*flags, *(flag for setting in settings for flag in ("--set", setting))]
+        if runner is nqd:
+            flags += ["--ranks", "2"]
         return runner("train", CONFIG, "--output-dir", self.scratch / name, *flags)
 
     def header(self, file):
@@ -44,8 +46,8 @@ class TrainWeights(NqdTestCase):
             code, _, err = self.train(name, "--init-weights", exported, "--export-weights",
                                       again / name, runner=runner, mesh=mesh)
             self.assertEqual(code, 0, err)
-            self.assertEqual(self.evidence(name)["evals"][0]["loss"],
-                             self.evidence("first")["evals"][-1]["loss"])
+            self.assertEqual(self.evidence(name)["evals"][0]["heldout_loss"],
+                             self.evidence("first")["evals"][-1]["heldout_loss"])
         self.assertEqual((again / "threads" / "model.safetensors").read_bytes(),
                          (again / "mpi" / "model.safetensors").read_bytes())
 

@@ -145,11 +145,14 @@ collectives::BenchResult read_bench(const JsonField& json) {
 }
 
 engine::StepRecord read_step(const JsonField& json) {
+  // Documents of nqd 0.1 had no steps to skip.
+  const auto skipped = json.find("skipped");
   return {.step = json.at("step").integer<std::int64_t>(),
           .loss = json.at("loss").number_or(kNotFinite),
           .tokens = json.at("tokens").integer<std::int64_t>(),
           .step_s = json.at("step_s").number_or(kNotFinite),
           .grad_norm = json.at("grad_norm").number_or(kNotFinite),
+          .skipped = skipped && skipped->boolean(),
           .lr = json.at("lr").number_or(kNotFinite),
           .exposed_communication_s = json.at("exposed_communication_s").number_or(kNotFinite)};
 }
@@ -195,6 +198,9 @@ engine::FaultRecord read_fault(const JsonField& json) {
 engine::TrainResult read_train(const JsonField& json, const Envelope& envelope) {
   engine::TrainResult result;
   for (const JsonField& step : json.at("steps").items()) result.steps.push_back(read_step(step));
+  if (const auto skipped = json.find("skipped_steps")) {
+    result.skipped_steps = skipped->integer<std::int64_t>();
+  }
   for (const JsonField& eval : json.at("evals").items()) {
     result.evals.push_back({.step = eval.at("step").integer<std::int64_t>(),
                             .loss = eval.at("heldout_loss").number_or(kNotFinite),

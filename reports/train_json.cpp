@@ -19,6 +19,7 @@ void write_step(JsonWriter& json, const engine::StepRecord& step) {
   json.field("grad_norm", step.grad_norm);
   json.field("lr", step.lr);
   json.field("exposed_communication_s", step.exposed_communication_s);
+  json.field("skipped", step.skipped);
   json.end();
 }
 
@@ -133,6 +134,7 @@ std::string train_json(const Envelope& envelope, const engine::TrainResult& resu
   json.key("evals").begin_array();
   for (const engine::EvalRecord& eval : result.evals) write_eval(json, eval);
   json.end();
+  json.field("skipped_steps", result.skipped_steps);
   json.field("parameters", result.parameters);
   json.field("tokens_per_s", measured(result.tokens_per_s));
   json.field("mfu", measured(result.mfu));

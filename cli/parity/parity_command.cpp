@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <iostream>
@@ -81,7 +82,15 @@ class ParitySession {
                                       : options_.quick ? engine::ParityDepth::kQuick
                                                        : engine::ParityDepth::kDefault;
     references_.clear();
-    const std::vector<engine::ParityCell> cells = engine::parity_cells(base, depth);
+    std::vector<std::string> left_out;
+    const std::vector<engine::ParityCell> cells = engine::parity_cells(base, depth, &left_out);
+    for (const std::string& note : left_out) log::info(path + ": left out: " + note);
+    if (std::none_of(cells.begin(), cells.end(), [&](const auto& cell) { return wanted(cell); })) {
+      throw Error(ExitCode::kUsage, "NQD1401",
+                  path + ": no mesh of the matrix can run it" +
+                      (left_out.empty() ? "" : "; " + left_out.front()),
+                  "set train.global_batch_size to 24, which every mesh divides");
+    }
     for (std::size_t i = 0; i < cells.size(); ++i) {
       if (!wanted(cells[i])) continue;
       log::info(path + ": " + std::to_string(i + 1) + " of " + std::to_string(cells.size()) + ": " +

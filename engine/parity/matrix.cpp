@@ -49,7 +49,8 @@ constexpr std::array<Recomputation, 4> kRecomputations = {{{Recompute::kNone, 1}
 
 class Matrix {
  public:
-  explicit Matrix(const Config& base) : base_(base) {}
+  Matrix(const Config& base, std::vector<std::string>* left_out)
+      : base_(base), left_out_(left_out) {}
 
   // Adds the cell if the mesh is legal.
   void add(const Mesh& mesh, Engine engine, Schedule schedule, bool sequence_parallel,
@@ -71,11 +72,17 @@ class Matrix {
     config.train.recompute_every = recomputation.every;
     config.train.precision = precision;
     config.numerics.mode = numerics;
-    const std::vector<Diagnostic> found = planner::check_mesh(config);
-    const bool legal = std::none_of(found.begin(), found.end(), [](const Diagnostic& diagnostic) {
+    ParityCell cell{std::move(config), under_mpi};
+    const std::vector<Diagnostic> found = planner::check_mesh(cell.config);
+    const auto broken = std::find_if(found.begin(), found.end(), [](const Diagnostic& diagnostic) {
       return diagnostic.severity == Severity::kError;
     });
-    if (legal) cells_.push_back({std::move(config), under_mpi});
+    if (broken == found.end()) {
+      cells_.push_back(std::move(cell));
+    } else if (left_out_ != nullptr) {
+      left_out_->push_back(std::string(name(engine)) + " " + cell.mesh() + " " + cell.schedule() +
+                           ": " + broken->code + ": " + broken->message);
+    }
   }
 
   void add_plain(const Mesh& mesh, Engine engine, Schedule schedule = Schedule::k1F1B,
@@ -102,6 +109,7 @@ class Matrix {
 
  private:
   const Config& base_;
+  std::vector<std::string>* left_out_;
   std::vector<ParityCell> cells_;
 };
 
@@ -113,6 +121,7 @@ void add_quick(Matrix& matrix) {
   matrix.add_plain({1, 2, 1}, Engine::kDdp, Schedule::k1F1B, true);
   matrix.add_plain({1, 1, 2}, Engine::kDdp, Schedule::kInterleaved);
   matrix.add_plain({2, 2, 2}, Engine::kZero2, Schedule::kZbH1);
+  matrix.add_plain({2, 1, 1}, Engine::kZero3, Schedule::k1F1B, false, true);
 }
 
 void add_kinds(Matrix& matrix, const Config& base) {
@@ -205,8 +214,9 @@ std::string ParityCell::schedule() const {
   return text;
 }
 
-std::vector<ParityCell> parity_cells(const Config& base, ParityDepth depth) {
-  Matrix matrix(base);
+std::vector<ParityCell> parity_cells(const Config& base, ParityDepth depth,
+                                     std::vector<std::string>* left_out) {
+  Matrix matrix(base, left_out);
   switch (depth) {
     case ParityDepth::kQuick:
       add_quick(matrix);

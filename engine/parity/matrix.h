@@ -24,12 +24,15 @@ enum class ParityDepth { kQuick, kDefault, kFull };
 
 // Legal cells on 1, 2, 4 and 8 ranks, in a fixed order. `base` is a single-rank config whose global
 // batch every mesh divides.
-//   quick    a few meshes a kind of parallelism: seconds
+//   quick    a few meshes a kind of parallelism, one of them under mpirun: seconds
 //   default  every factorisation of 1, 2, 4, 8 over dp, tp and pp with every engine; every
 //            schedule; sequence parallelism; recomputation, 16-bit precisions and fast numerics on
 //            some of each
 //   full     the product of all of these
-std::vector<ParityCell> parity_cells(const planner::Config& base, ParityDepth depth);
+// `left_out`, where given, gets a line for each combination of the depth that breaks a rule of the
+// mesh: which, and the rule.
+std::vector<ParityCell> parity_cells(const planner::Config& base, ParityDepth depth,
+                                     std::vector<std::string>* left_out = nullptr);
 
 // The run that a cell is compared with: one rank, ddp, nothing recomputed, of the cell's precision
 // and numerics.

@@ -104,6 +104,23 @@ TEST_CASE("train evidence round-trips") {
   CHECK_FALSE(read.train.fault);
 }
 
+TEST_CASE("a skipped step has no loss, is marked and counted, and reads back as such") {
+  engine::TrainResult train = sample_train();
+  train.steps[1].loss = std::numeric_limits<double>::quiet_NaN();
+  train.steps[1].grad_norm = std::numeric_limits<double>::infinity();
+  train.steps[1].skipped = true;
+  train.skipped_steps = 1;
+  const std::string text = train_json(sample_envelope("train"), train, sample_plan());
+  CHECK(contains(text, "\"step\": 2, \"loss\": null"));
+  CHECK(contains(text, "\"skipped\": true"));
+  CHECK(contains(text, "\"skipped_steps\": 1"));
+  const Evidence read = read_back("train-skipped.json", text);
+  CHECK_FALSE(read.train.steps[0].skipped);
+  CHECK(read.train.steps[1].skipped);
+  CHECK(std::isnan(read.train.steps[1].loss));
+  CHECK(read.train.skipped_steps == 1);
+}
+
 TEST_CASE("a fault and a failed audit round-trip, with verdicts") {
   engine::TrainResult train = sample_train();
   train.audit[0].measured = 43'204'612;
@@ -278,7 +295,7 @@ TEST_CASE("metrics lines are one line of JSON each") {
                                         .lr = 0.25,
                                         .exposed_communication_s = 0}) ==
         R"({"step": 3, "loss": 2.5, "tokens": 64, "step_s": 0.5, "grad_norm": 1, "lr": 0.25, )"
-        R"("exposed_communication_s": 0})");
+        R"("exposed_communication_s": 0, "skipped": false})");
   CHECK(metrics_line(engine::EvalRecord{.step = 3, .loss = 2.5, .tokens = 64}) ==
         R"({"step": 3, "heldout_loss": 2.5, "tokens": 64})");
 }

@@ -63,7 +63,7 @@ TEST_CASE("gradients are clipped by the norm of the whole model, to the bit, on 
 }
 
 // NVIDIA-NeMo/RL#3788 (norms and biases that tp ranks hold alike counted tp times),
-// NVIDIA/Megatron-LM#2263, #13 of bigcode-project/Megatron-LM (parts of virtual stages left out).
+// NVIDIA/Megatron-LM#2263, bigcode-project/Megatron-LM#11 (parts of virtual stages left out).
 TEST_CASE("every parameter is counted once: the squares of gradients of one are their number") {
   for (const Config& config : {bugs::tiny_gpt(), bugs::tiny_llama()}) {
     const auto parameters = static_cast<double>(planner::parameter_count(config.model));

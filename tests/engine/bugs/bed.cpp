@@ -273,7 +273,7 @@ Step one_step(const Config& config, const std::vector<Sequence>& batch, std::int
   collectives::run_threads(static_cast<int>(config.parallel.ranks()), {}, [&](Communicator& world) {
     MemoryLedger ledger;
     engine::MeshGroups groups = engine::join_mesh(world, config, ledger);
-    engine::RankState state(config, groups, ledger, engine::Mutant::kNone);
+    engine::RankState state(config, groups, ledger, engine::Mutant::kNone, {});
     if (!weights.empty()) set_weights(state.store(), weights);
     const engine::StepTotals totals = step_of_rank(state, groups, config, batch, step);
     const std::lock_guard lock(mutex);

@@ -35,7 +35,7 @@ double squares_of_ones(const Config& config) {
       static_cast<int>(config.parallel.ranks()), {}, [&](collectives::Communicator& world) {
         MemoryLedger ledger;
         engine::MeshGroups groups = engine::join_mesh(world, config, ledger);
-        engine::RankState state(config, groups, ledger, engine::Mutant::kNone);
+        engine::RankState state(config, groups, ledger, engine::Mutant::kNone, {});
         state.store().for_each_shard([](const engine::ShardRun& run) {
           std::fill(run.gradient.begin(), run.gradient.end(), 1.0F);
         });

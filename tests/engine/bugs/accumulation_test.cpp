@@ -1,7 +1,7 @@
 // Gradients of several micro-batches: none lost, none scaled again, under any engine and schedule.
 #include <doctest/doctest.h>
 
-#include "bed.h"
+#include "tests/engine/bugs/bed.h"
 
 using namespace nqd;
 using bugs::Mesh;

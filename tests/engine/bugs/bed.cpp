@@ -1,4 +1,4 @@
-#include "bed.h"
+#include "tests/engine/bugs/bed.h"
 
 #include <doctest/doctest.h>
 

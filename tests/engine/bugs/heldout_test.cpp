@@ -1,7 +1,7 @@
 // Samples that ranks cannot share evenly: each is seen once, whatever the number of ranks.
 #include <doctest/doctest.h>
 
-#include "bed.h"
+#include "tests/engine/bugs/bed.h"
 
 using namespace nqd;
 using bugs::Mesh;

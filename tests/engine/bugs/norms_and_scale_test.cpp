@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
-#include "bed.h"
 #include "collectives/world.h"
 #include "engine/parallel/mesh_groups.h"
 #include "engine/train/rank_state.h"
 #include "planner/layout/layout.h"
+#include "tests/engine/bugs/bed.h"
 
 using namespace nqd;
 using bugs::Mesh;

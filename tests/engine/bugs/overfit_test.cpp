@@ -1,7 +1,7 @@
 // A model that is large enough for its text learns it by heart, on any mesh.
 #include <doctest/doctest.h>
 
-#include "bed.h"
+#include "tests/engine/bugs/bed.h"
 
 using namespace nqd;
 using bugs::Mesh;

@@ -1,7 +1,7 @@
 // Pipelines that are short of micro-batches, uneven, or tied at both ends.
 #include <doctest/doctest.h>
 
-#include "bed.h"
+#include "tests/engine/bugs/bed.h"
 
 using namespace nqd;
 using bugs::Mesh;

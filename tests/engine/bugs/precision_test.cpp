@@ -1,7 +1,7 @@
 // 16-bit weights and activations; gradients are summed in float32 all the way.
 #include <doctest/doctest.h>
 
-#include "bed.h"
+#include "tests/engine/bugs/bed.h"
 
 using namespace nqd;
 using bugs::Mesh;

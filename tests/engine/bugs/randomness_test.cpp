@@ -2,7 +2,7 @@
 // batch.
 #include <doctest/doctest.h>
 
-#include "bed.h"
+#include "tests/engine/bugs/bed.h"
 
 using namespace nqd;
 using bugs::Mesh;

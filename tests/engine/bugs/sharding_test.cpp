@@ -1,9 +1,9 @@
 // Sizes that no number of ranks divides, and buckets at their edges.
 #include <doctest/doctest.h>
 
-#include "bed.h"
 #include "planner/config/config.h"
 #include "planner/layout/layout.h"
+#include "tests/engine/bugs/bed.h"
 
 using namespace nqd;
 using bugs::Mesh;

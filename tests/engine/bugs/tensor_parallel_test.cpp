@@ -1,9 +1,9 @@
 // What tensor-parallel ranks share, and what each has a part of.
 #include <doctest/doctest.h>
 
-#include "bed.h"
 #include "planner/layout/layout.h"
 #include "planner/reference/reference_plan.h"
+#include "tests/engine/bugs/bed.h"
 
 using namespace nqd;
 using bugs::Mesh;

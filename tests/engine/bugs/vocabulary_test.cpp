@@ -1,7 +1,7 @@
 // Vocabularies that tensor-parallel ranks cannot divide.
 #include <doctest/doctest.h>
 
-#include "bed.h"
+#include "tests/engine/bugs/bed.h"
 
 using namespace nqd;
 using bugs::Mesh;

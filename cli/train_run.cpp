@@ -153,6 +153,7 @@ void TrainRun::run_engine(collectives::Communicator& world, const Files& files, 
     {
       const std::lock_guard lock(shown.mutex);
       shown.result.steps.push_back(step);
+      shown.result.skipped_steps += step.skipped ? 1 : 0;
       shown.result.ranks = result.ranks;
     }
     if (folder == nullptr) return;

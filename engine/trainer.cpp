@@ -204,7 +204,8 @@ class Trainer {
     record.skipped = !std::isfinite(record.loss) || !std::isfinite(record.grad_norm);
     loss_scale_.update(record.skipped);
     if (record.skipped) {
-      refuse_more_skips(record);
+      ++result_.skipped_steps;
+      ++skipped_in_a_row_;
     } else {
       if (measures_noise) add_noise(totals, scale);
       state_->update(step - result_.skipped_steps, record.lr,
@@ -214,6 +215,7 @@ class Trainer {
     record.step_s = seconds_since(start);
     result_.steps.push_back(record);
     if (options_.on_step) options_.on_step(record);
+    if (skipped_in_a_row_ == kMostSkipsInARow) refuse_more_skips(record);
   }
 
   // Every tp rank saw the same loss: one of them counts.
@@ -242,9 +244,7 @@ class Trainer {
   }
 
   // Every rank decides from the same sums, so that all of them throw.
-  void refuse_more_skips(const StepRecord& record) {
-    ++result_.skipped_steps;
-    if (++skipped_in_a_row_ < kMostSkipsInARow) return;
+  [[noreturn]] void refuse_more_skips(const StepRecord& record) {
     const std::string where = first_non_finite();
     Error error(ExitCode::kFault, "NQD4006",
                 "step " + std::to_string(record.step) + ": " +

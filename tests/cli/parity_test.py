@@ -47,7 +47,7 @@ class Parity(NqdTestCase):
     def test_unknown_config(self):
         _, err = self.assertCode(2, nqd("parity", "no-such.yaml", "--quick"))
         self.assertIn("no-such.yaml", err)
-        self.assertIn("error: [", err)
+        self.assertIn("error[NQD1001]", err)
 
     def test_a_batch_that_no_mesh_divides(self):
         """Meshes that break a rule are named; with none left there is nothing to prove."""
@@ -57,7 +57,8 @@ class Parity(NqdTestCase):
         self.assertIn(" passed, 0 failed", out)
         self.assertNotIn("0 passed", out)
         _, err = self.assertCode(2, nqd("parity", CONFIG, "--quick", "--launcher", "threads", "--set",
-                                        "model.layers=1", "--set", "train.global_batch_size=1"))
+                                        "model.layers=1", "--set", "model.heads=1", "--set",
+                                        "train.global_batch_size=1"))
         self.assertIn("NQD", err)
 
 

@@ -24,7 +24,9 @@ except ImportError:
 # Free by design: maps with open keys, and the plan, which has a schema of its own.
 OPEN_OBJECTS = {"libraries", "environment", "definitions", "predicted_plan", "categories"}
 # Absent where they do not apply: a run without a fault, curves that are priced by their pieces.
-OPTIONAL = {"fault", "break_bytes", "held_out_fraction", "points", "hold_out"}
+# Of documents before there were any, or of what was not measured.
+OPTIONAL = {"fault", "break_bytes", "held_out_fraction", "points", "hold_out", "skipped",
+            "skipped_steps", "noise_scale_sequences"}
 
 EVIDENCE = ["bench.json", "bench-odd.json", "bench-bare.json", "train.json", "train-fault.json",
             "train-empty.json", "train-nan.json", "calibration.json", "doctor.json"]

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "planner/layout/activation_buffers.h"
+#include "planner/layout/control.h"
 #include "planner/layout/state_buffers.h"
 #include "planner/reference/reference_plan.h"
 #include "tests/planner/configs.h"
@@ -14,7 +15,7 @@ constexpr std::int64_t kSequence = 32;
 constexpr std::int64_t kTable = kVocab * kHidden;
 constexpr std::int64_t kLayer = 12 * kHidden * kHidden + 13 * kHidden;
 // Group "control" on two ranks: the longer half of the 143 words of a step's sums.
-constexpr std::int64_t kControl = 8 * 72;
+constexpr std::int64_t kControl = 8 * ((kTotalsWords + 1) / 2);
 constexpr std::int64_t kElements = kTable + kSequence * kHidden + 4 * kLayer + 2 * kHidden;
 
 // Four layers, one micro-batch of two sequences a rank, the ranks on one node.

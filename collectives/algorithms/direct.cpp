@@ -134,7 +134,8 @@ std::optional<RankTraffic> direct_all_gather(PeerMemory& peers, std::span<const 
     peers.exchange_small(call, in);
     std::size_t begin = 0;
     for (int rank = 0; rank < peers.size(); ++rank) {
-      const auto part = peers.small(rank);
+      // In place the own part is not written: its owner may be reading it.
+      const auto part = rank == peers.rank() ? in : peers.small(rank);
       copy(out.subspan(begin, part.size()), part);
       begin += part.size();
     }

@@ -29,8 +29,8 @@ std::string_view name(ParityVerdict verdict);  // "bit-identical", "within-envel
 
 struct ParityOutcome {
   ParityVerdict verdict = ParityVerdict::kFailed;
-  double max_rel_loss_diff =
-      0;  // |loss − reference| ÷ |reference|, over steps and the held-out loss
+  // |loss − reference| ÷ |reference|, over steps and the held-out loss.
+  double max_rel_loss_diff = 0;
   // ‖w − reference‖ ÷ ‖reference‖ of the tensor where it is largest; 0 for equal digests, −1 when
   // the weights of one of them are not at hand.
   double max_rel_weight_diff = 0;

@@ -94,8 +94,10 @@ class FixedGemm {
   // not overlap A or B.
   void run(const FixedProduct& product);
   // The same on the calling thread alone, which is worker `worker` of the pool; the others may do
-  // likewise meanwhile.
+  // likewise meanwhile. Precondition: a worker of the pool that this object was given.
   void run_alone(const FixedProduct& product, int worker);
+
+  const WorkerPool* pool() const { return pool_; }
 
   // Packing buffers (kWorkspace), a constant of the number of threads.
   static std::int64_t scratch_bytes(int threads);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <stdexcept>
 
 #include "engine/gemm/shared_gemm.h"
 #include "planner/layout/activation_buffers.h"
@@ -31,6 +32,12 @@ std::int64_t slice_width(std::int64_t full, int total) { return (full + total - 
 KSlices SliceShare::of(std::int64_t full) const {
   if (!canonical) return {};
   return {total, first, first + count, slice_width(full, total)};
+}
+
+Products::Products(FixedGemm& fixed, const SliceShare& share, float* scratch, WorkerPool* workers)
+    : fixed_(fixed), share_(share), scratch_(scratch), workers_(workers) {
+  if (workers == nullptr || workers == fixed.pool()) return;
+  throw std::invalid_argument("a chunk and its products need the same workers");
 }
 
 void Products::run(const FixedProduct& product) {

@@ -61,9 +61,9 @@ struct SliceShare {
 
 class Products {
  public:
-  // `scratch`: planner::product_scratch_elements floats. `workers`: of the library's products.
-  Products(FixedGemm& fixed, const SliceShare& share, float* scratch, WorkerPool* workers)
-      : fixed_(fixed), share_(share), scratch_(scratch), workers_(workers) {}
+  // `scratch`: planner::product_scratch_elements floats. `workers`: of the library's products, and
+  // then those of `fixed` too (else std::invalid_argument: it has packing buffers for its own).
+  Products(FixedGemm& fixed, const SliceShare& share, float* scratch, WorkerPool* workers);
 
   // Fast numerics compute products of float32 by the library, all else by `fixed`.
   void run(const FixedProduct& product);

@@ -4,35 +4,18 @@
 #include "planner/layout/control.h"
 #include "planner/layout/state_buffers.h"
 #include "planner/reference/reference_plan.h"
-#include "tests/planner/configs.h"
+#include "tests/planner/reference/reference_config.h"
 
 namespace nqd::planner {
 namespace {
 
-constexpr std::int64_t kHidden = 64;
-constexpr std::int64_t kVocab = 512;
-constexpr std::int64_t kSequence = 32;
 constexpr std::int64_t kTable = kVocab * kHidden;
-constexpr std::int64_t kLayer = 12 * kHidden * kHidden + 13 * kHidden;
-// Group "control" on two ranks: the longer half of the 143 words of a step's sums.
+// Group "control" on two ranks: the longer half of the words of a step's sums.
 constexpr std::int64_t kControl = 8 * ((kTotalsWords + 1) / 2);
 constexpr std::int64_t kElements = kTable + kSequence * kHidden + 4 * kLayer + 2 * kHidden;
 
-// Four layers, one micro-batch of two sequences a rank, the ranks on one node.
 Config gpt(std::int64_t dp, std::int64_t tp = 1, std::int64_t pp = 1) {
-  Config config;
-  config.model = gpt_model(4, kHidden, 8, kVocab, kSequence);
-  config.model.kv_heads = 8;
-  config.model.head_dim = 8;
-  config.cluster.preset = "cpu-host";
-  config.cluster.gpus_per_node = dp * tp * pp;
-  config.parallel.dp = dp;
-  config.parallel.tp = tp;
-  config.parallel.pp = pp;
-  config.train.micro_batch_size = 2;
-  config.train.global_batch_size = 2 * dp;
-  config.train.precision = Precision::kFloat32;
-  return config;
+  return small_gpt(1, dp, tp, pp);
 }
 
 double category(const Config& config, const char* name, std::int64_t rank = 0) {

@@ -10,7 +10,7 @@
 
 #include "collectives/cost.h"
 #include "planner/reference/reference_plan.h"
-#include "tests/planner/configs.h"
+#include "tests/planner/reference/reference_config.h"
 
 namespace nqd::planner {
 namespace {
@@ -19,29 +19,11 @@ using collectives::Algorithm;
 using collectives::Collective;
 using collectives::Numerics;
 
-constexpr std::int64_t kHidden = 64;
-constexpr std::int64_t kVocab = 512;
-constexpr std::int64_t kSequence = 32;
 constexpr std::int64_t kRows = 2 * kSequence;
 constexpr std::int64_t kStream = kRows * kHidden;
-// norm1, qkv, proj, norm2, fc, mlp.proj with their biases.
-constexpr std::int64_t kLayer = 12 * kHidden * kHidden + 13 * kHidden;
 
-// Four layers; m = 2 micro-batches of two sequences.
 Config gpt(std::int64_t dp, std::int64_t tp = 1, std::int64_t pp = 1) {
-  Config config;
-  config.model = gpt_model(4, kHidden, 8, kVocab, kSequence);
-  config.model.kv_heads = 8;
-  config.model.head_dim = 8;
-  config.cluster.preset = "cpu-host";
-  config.cluster.gpus_per_node = dp * tp * pp;
-  config.parallel.dp = dp;
-  config.parallel.tp = tp;
-  config.parallel.pp = pp;
-  config.train.micro_batch_size = 2;
-  config.train.global_batch_size = 4 * dp;
-  config.train.precision = Precision::kFloat32;
-  return config;
+  return small_gpt(2, dp, tp, pp);
 }
 
 struct Sent {

@@ -1,22 +1,17 @@
 #include "engine/trainer.h"
 
 #include <malloc.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <map>
 #include <memory>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "base/ledger.h"
 #include "base/log.h"
 #include "base/units.h"
@@ -27,6 +22,8 @@
 #include "engine/optimizer/schedule.h"
 #include "engine/parallel/mesh_groups.h"
 #include "engine/parallel/store/export.h"
+#include "engine/train/across_ranks.h"
+#include "engine/train/closing_audit.h"
 #include "engine/train/loss_scale.h"
 #include "engine/train/rank_state.h"
 #include "engine/train/step_totals.h"
@@ -45,46 +42,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-// Collective sum of a few doubles.
-template <std::size_t N>
-std::array<double, N> sum_over(Communicator& group, std::array<double, N> values) {
-  const std::span<double> data(values);
-  group.all_reduce(std::as_bytes(data), std::as_writable_bytes(data), DType::kFloat64,
-                   ReduceOp::kSum, Algorithm::kRing);
-  return values;
-}
-
-std::vector<RankIdentity> gather_identities(Communicator& world) {
-  struct Entry {
-    std::int64_t pid = 0;
-    std::array<char, 120> host{};
-  };
-  Entry mine;
-  mine.pid = ::getpid();
-  const std::string& host = world.host(world.rank());
-  std::memcpy(mine.host.data(), host.data(), std::min(host.size(), mine.host.size() - 1));
-  std::vector<Entry> all(static_cast<std::size_t>(world.size()));
-  world.all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)),
-                   DType::kUInt8);
-  std::vector<RankIdentity> ranks;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    ranks.push_back({static_cast<int>(i), all[i].host.data(), all[i].pid, "cpu", ""});
-  }
-  return ranks;
-}
-
-// SHA-256 of the float32 weights that this rank keeps of `units`.
-std::string digest_of(const UnitStore& store, const std::vector<int>& units) {
-  std::vector<float> values;
-  for (const int unit : units) {
-    for (const planner::LocalTensor& tensor :
-         store.units()[static_cast<std::size_t>(unit)].tensors) {
-      store.append_weights(unit, tensor, values);
-    }
-  }
-  return sha256_hex({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
 }
 
 class Trainer {
@@ -149,10 +106,7 @@ class Trainer {
   bool canonical() const { return config_.numerics.mode == collectives::Numerics::kCanonical; }
 
   // One answer for all ranks, whose groups may differ.
-  bool reach_holds() {
-    const std::array<double, 1> apart = {groups_.reach_holds() ? 0.0 : 1.0};
-    return sum_over(world_, apart)[0] == 0;
-  }
+  bool reach_holds() { return sum_over(world_, groups_.reach_holds() ? 0.0 : 1.0) == 0; }
 
   void allocate() {
     // Memory that earlier work freed must not hide growth from the resident-set witness.
@@ -175,7 +129,7 @@ class Trainer {
     if (fault.untagged_bytes > 0) {
       seeded_untagged_ = Buffer(nullptr, MemoryTag::kWorkspace, fault.untagged_bytes);
     }
-    if (fault.extra_control_sum) sum_over<1>(*groups_.control, {0});
+    if (fault.extra_control_sum) sum_over(*groups_.control, 0);
   }
 
   void run_step(std::int64_t step) {
@@ -305,82 +259,10 @@ class Trainer {
 
   void audit() {
     const SentCounts sent = meter_->counted();
-    std::vector<AuditRow> rows = memory_rows(config_, world_.rank(), ledger_);
-    for (AuditRow& row : traffic_rows(config_, world_.rank(), sent)) rows.push_back(std::move(row));
     result_.traffic = gather_traffic(world_, sent);
-    rows.push_back(resident());
-    rows = worst_over_ranks(world_, std::move(rows));
-    std::erase_if(rows,
-                  [](const AuditRow& row) { return row.predicted == 0 && row.measured == 0; });
-    for (AuditRow& row : time_rows(plan_, result_.steps)) rows.push_back(std::move(row));
-    rows.push_back(replicas());
-    result_.audit = std::move(rows);
+    result_.audit = closing_audit(
+        world_, {plan_, groups_, ledger_, *state_, sent, result_.steps, resident_before_});
     result_.audit_ok = all_ok(result_.audit);
-  }
-
-  AuditRow resident() {
-    const double own = static_cast<double>(ledger_.current_total_bytes()) -
-                       static_cast<double>(state_->shared_bytes());
-    // Ranks that are threads share one resident set.
-    const double in_process = world_.backend() == "local" ? sum_over<1>(world_, {own})[0] : own;
-    const std::uint64_t now = anonymous_resident_bytes();
-    return resident_row(in_process,
-                        static_cast<double>(now) - static_cast<double>(resident_before_));
-  }
-
-  // Copies that drifted apart are the one fault that no byte count shows: ranks that keep the same
-  // part of the same stage, and the two ends of a tied head.
-  AuditRow replicas() {
-    const UnitStore& store = state_->store();
-    std::vector<int> all_units;
-    std::vector<int> tables;
-    for (int unit = 0; unit < static_cast<int>(store.units().size()); ++unit) {
-      const planner::LocalUnit& of = store.units()[static_cast<std::size_t>(unit)];
-      if (!of.holds_weights) continue;
-      all_units.push_back(unit);
-      const bool table =
-          of.role == planner::UnitRole::kTokenEmbedding || of.role == planner::UnitRole::kTied;
-      if (table) tables.push_back(unit);
-    }
-    const planner::RankPlace& place = groups_.place;
-    const std::string coordinates = std::to_string(place.tp) + " " + std::to_string(store.part());
-    const std::string of_stage = std::to_string(place.pp) + " " + coordinates;
-    AuditRow row;
-    row.category = "equal_replicas";
-    row.kind = "replicas";
-    row.unit = "ranks";
-    row.exact = true;
-    row.predicted = world_.size();
-    const auto unlike = [&](const std::string& key, const std::vector<int>& units) {
-      return odd_ranks(key, digest_of(store, units));
-    };
-    std::vector<bool> odd = unlike(of_stage, all_units);
-    const std::string of_table = tables.empty() ? "none " + of_stage : "table " + coordinates;
-    const std::vector<bool> odd_tables = unlike(of_table, tables);
-    for (std::size_t rank = 0; rank < odd.size(); ++rank) {
-      row.measured += odd[rank] || odd_tables[rank] ? 0 : 1;
-    }
-    row.note = "ranks whose final weights are those of the first rank that holds the same";
-    return finish(row);
-  }
-
-  // Collective. By rank: whether its digest is unlike that of the first rank with the same key.
-  std::vector<bool> odd_ranks(const std::string& key, const std::string& digest) {
-    std::array<char, 160> mine{};
-    const std::string text = key + "\n" + digest;
-    std::memcpy(mine.data(), text.data(), std::min(text.size(), mine.size() - 1));
-    std::vector<std::array<char, 160>> all(static_cast<std::size_t>(world_.size()));
-    world_.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)),
-                      DType::kUInt8);
-    std::map<std::string, std::string> first;
-    std::vector<bool> odd;
-    for (const auto& one : all) {
-      const std::string found(one.data());
-      const std::size_t cut = found.find('\n');
-      const auto [entry, added] = first.emplace(found.substr(0, cut), found.substr(cut + 1));
-      odd.push_back(!added && entry->second != found.substr(cut + 1));
-    }
-    return odd;
   }
 
   void export_weights() {

@@ -40,10 +40,12 @@ struct UnitWeights {
   const std::byte* table = nullptr;
 };
 
-// Float32 gradients at the same offsets, added to.
+// Float32 gradients at the same offsets, added to. `fresh`: the matrices of a layer are set
+// instead, whatever was there.
 struct UnitGradients {
   float* own = nullptr;
   float* table = nullptr;
+  bool fresh = false;
 };
 
 }  // namespace nqd::engine

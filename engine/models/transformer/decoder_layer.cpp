@@ -268,40 +268,40 @@ void DecoderLayer<S>::finish_branch(const S* weights, const Affine& norm,
 }
 
 template <typename S>
-void DecoderLayer<S>::backward_weight(float* gradients, const LayerActivations<S>& a,
+void DecoderLayer<S>::backward_weight(const UnitGradients& to, const LayerActivations<S>& a,
                                       const LayerStash<S>& stash) {
   const RankShape& s = c_.shape;
-  weight_gradient(gradients, mlp_proj_, stash.d_mlp, s.hidden, s.hidden, a.activated, s.ffn);
+  weight_gradient(to, mlp_proj_, stash.d_mlp, s.hidden, s.hidden, a.activated, s.ffn);
   const S* const in2 = c_.gather_rows(a.norm2.output, c_.workspace.gathered);
   const std::int64_t fc_width = s.gates * s.ffn;
-  weight_gradient(gradients, fc_, stash.d_fc, fc_width, fc_width, in2, s.hidden);
-  column_bias_gradient(gradients, fc_, stash.d_fc, fc_width, fc_width);
+  weight_gradient(to, fc_, stash.d_fc, fc_width, fc_width, in2, s.hidden);
+  column_bias_gradient(to.own, fc_, stash.d_fc, fc_width, fc_width);
 
-  weight_gradient(gradients, attention_proj_, stash.d_attention, s.hidden, s.hidden, a.attention,
+  weight_gradient(to, attention_proj_, stash.d_attention, s.hidden, s.hidden, a.attention,
                   s.queries);
   const S* const in1 = c_.gather_rows(a.norm1.output, c_.workspace.gathered);
   const std::int64_t q_width = s.split_qkv ? s.queries : s.qkv();
-  weight_gradient(gradients, qkv_, stash.d_qkv, s.qkv(), q_width, in1, s.hidden);
-  column_bias_gradient(gradients, qkv_, stash.d_qkv, s.qkv(), q_width);
+  weight_gradient(to, qkv_, stash.d_qkv, s.qkv(), q_width, in1, s.hidden);
+  column_bias_gradient(to.own, qkv_, stash.d_qkv, s.qkv(), q_width);
   if (s.split_qkv) {
     const S* const d_kv = stash.d_qkv + s.queries;
-    weight_gradient(gradients, kv_, d_kv, s.qkv(), 2 * s.keys, in1, s.hidden);
-    column_bias_gradient(gradients, kv_, d_kv, s.qkv(), 2 * s.keys);
+    weight_gradient(to, kv_, d_kv, s.qkv(), 2 * s.keys, in1, s.hidden);
+    column_bias_gradient(to.own, kv_, d_kv, s.qkv(), 2 * s.keys);
   }
 
   if (c_.group.sequence_parallel()) {
     c_.group.template sum<float>(
         {stash.replicated, static_cast<std::size_t>(replicated_.elements())});
   }
-  replicated_.add(gradients, stash.replicated);
+  replicated_.add(to.own, stash.replicated);
 }
 
 template <typename S>
-void DecoderLayer<S>::weight_gradient(float* gradients, const Affine& at, const S* d_out,
+void DecoderLayer<S>::weight_gradient(const UnitGradients& to, const Affine& at, const S* d_out,
                                       std::int64_t stride, std::int64_t out_width, const S* in,
                                       std::int64_t in_width) {
   c_.products.run({out_width, in_width, c_.shape.rows, matrix(d_out, stride, Transpose::kYes),
-                   matrix(in, in_width), result(gradients + at.weight, in_width), 1.0F, true});
+                   matrix(in, in_width), result(to.own + at.weight, in_width), 1.0F, !to.fresh});
 }
 
 template <typename S>

@@ -21,7 +21,8 @@ class DecoderLayer {
   // attention's output and lse are computed first.
   void backward_input(const S* weights, const LayerActivations<S>& a, const LayerStash<S>& stash,
                       S* stream, bool attention_again, const Pass& pass);
-  void backward_weight(float* gradients, const LayerActivations<S>& a, const LayerStash<S>& stash);
+  void backward_weight(const UnitGradients& to, const LayerActivations<S>& a,
+                       const LayerStash<S>& stash);
 
  private:
   struct Affine {
@@ -39,8 +40,9 @@ class DecoderLayer {
   // d_in [rows, width] of a row-parallel product.
   void row_backward_input(S* d_in, const S* d_out, const S* weights, const Affine& at,
                           std::int64_t width);
-  void weight_gradient(float* gradients, const Affine& at, const S* d_out, std::int64_t stride,
-                       std::int64_t out_width, const S* in, std::int64_t in_width);
+  void weight_gradient(const UnitGradients& to, const Affine& at, const S* d_out,
+                       std::int64_t stride, std::int64_t out_width, const S* in,
+                       std::int64_t in_width);
   void column_bias_gradient(float* gradients, const Affine& at, const S* d_out, std::int64_t stride,
                             std::int64_t width);
 

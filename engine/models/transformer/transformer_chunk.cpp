@@ -239,7 +239,7 @@ void TypedChunk<S>::backward_weight(int unit, const UnitGradients& gradients, co
       return final_norm_->backward_weight(gradients.own, buffers_.head_replicated(pass.stash));
     case UnitRole::kLayer: {
       const std::int64_t layer = layer_of(unit);
-      return layer_at(layer).backward_weight(gradients.own,
+      return layer_at(layer).backward_weight(gradients,
                                              buffers_.backward(pass.slot, pass.stash, layer),
                                              buffers_.stash(pass.stash, layer));
     }

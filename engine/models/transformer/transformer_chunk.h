@@ -90,8 +90,8 @@ class TransformerChunk {
 
   // Turns the gradient of the unit's output into that of its input, in the pass's gradient buffer.
   void backward_input(int unit, const UnitWeights& weights, const Pass& pass);
-  // Adds the unit's gradients. With one shared stash it must follow backward_input(unit) before
-  // that of another unit.
+  // Adds the unit's gradients, or sets them where they are fresh. With one shared stash it must
+  // follow backward_input(unit) before that of another unit.
   void backward_weight(int unit, const UnitGradients& gradients, const Pass& pass);
 
   // Of the last forward of the last chunk: the cross-entropy of each of the rows, 0 where the

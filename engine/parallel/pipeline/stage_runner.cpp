@@ -233,14 +233,21 @@ void StageRunner::recompute_units(std::size_t at, int unit, const Pass& pass) {
 }
 
 void StageRunner::weight_gradient(std::size_t at, int unit, const Pass& pass) {
+  const int stored = places_[at].first_unit + unit;
   UnitGradients gradients;
-  gradients.own = store_.begin_gradient(places_[at].first_unit + unit);
+  if (chunks_[at].units()[static_cast<std::size_t>(unit)].role == planner::UnitRole::kLayer) {
+    const OpenGradient open = store_.open_gradient(stored);
+    gradients.own = open.data;
+    gradients.fresh = open.fresh;
+  } else {
+    gradients.own = store_.begin_gradient(stored);
+  }
   // The embedding's own backward comes later and ends this contribution.
   if (uses_table(chunks_[at].units(), static_cast<std::size_t>(unit))) {
     gradients.table = store_.begin_gradient(table_);
   }
   chunks_[at].backward_weight(unit, gradients, pass);
-  store_.end_gradient(places_[at].first_unit + unit);
+  store_.end_gradient(stored);
 }
 
 void StageRunner::receive_gradient(std::size_t at, std::int64_t micro_batch, const Pass& pass) {

@@ -74,9 +74,9 @@ void GradientStore::begin_step() {
   started_ = false;
 }
 
-float* GradientStore::begin(int unit) {
+OpenGradient GradientStore::begin(int unit, Clearing clearing) {
   UnitState& state = states_[static_cast<std::size_t>(unit)];
-  if (state.open) return state.data;
+  if (state.open) return {state.data, false};
   const std::int64_t micro_batches = layout_.shape.micro_batches;
   if (state.done == micro_batches) {
     throw_misuse("unit " + layout_.units[static_cast<std::size_t>(unit)].name +
@@ -84,14 +84,26 @@ float* GradientStore::begin(int unit) {
                  " micro-batches of the step");
   }
   state.open = true;
-  state.data = sharded() ? begin_sharded(unit) : begin_local(unit, state.done);
-  return state.data;
+  const OpenGradient open =
+      sharded() ? OpenGradient{begin_sharded(unit), true} : begin_local(unit, state.done);
+  if (open.fresh) clear(unit, open.data, clearing);
+  state.data = open.data;
+  return open;
 }
 
-void GradientStore::clear(float* data, std::int64_t count) const {
-  share_out(layout_.pool, count, [&](int, std::int64_t begin, std::int64_t end) {
-    std::fill(data + begin, data + end, 0.0F);
-  });
+// The padding too: it is summed with the rest.
+void GradientStore::clear(int unit, float* data, Clearing clearing) const {
+  const auto fill = [&](std::int64_t first, std::int64_t count) {
+    share_out(layout_.pool, count, [&](int, std::int64_t begin, std::int64_t end) {
+      std::fill(data + first + begin, data + first + end, 0.0F);
+    });
+  };
+  if (clearing == Clearing::kAll) return fill(0, place(unit).padded);
+  const planner::LocalUnit& of = layout_.units[static_cast<std::size_t>(unit)];
+  for (const planner::LocalTensor& tensor : of.tensors) {
+    if (tensor.shape.size() == 1) fill(tensor.offset, tensor.elements());
+  }
+  fill(of.elements, place(unit).padded - of.elements);
 }
 
 void GradientStore::add(std::size_t index, std::int64_t offset, float* leaf,
@@ -101,17 +113,13 @@ void GradientStore::add(std::size_t index, std::int64_t offset, float* leaf,
   });
 }
 
-float* GradientStore::begin_local(int unit, std::int64_t micro_batch) {
+OpenGradient GradientStore::begin_local(int unit, std::int64_t micro_batch) {
   const UnitPlace& at = place(unit);
   const auto index = static_cast<std::size_t>(micro_batch);
   const bool canonical = layout_.shape.canonical();
-  if (!canonical && index > 0) return sums_.target(index, at.gradient);
-  float* const data = sums_.is_first(index)
-                          ? sums_.target(index, at.gradient)
-                          : leaves_[layout_.units[static_cast<std::size_t>(unit)].role];
-  // The padding too: it is summed with the rest.
-  clear(data, at.padded);
-  return data;
+  if (!canonical && index > 0) return {sums_.target(index, at.gradient), false};
+  if (sums_.is_first(index)) return {sums_.target(index, at.gradient), true};
+  return {leaves_[layout_.units[static_cast<std::size_t>(unit)].role], true};
 }
 
 float* GradientStore::begin_sharded(int unit) {
@@ -136,7 +144,6 @@ float* GradientStore::begin_sharded(int unit) {
   slot.unit = unit;
   slot.micro_batch = state.done;
   state.slot = index;
-  clear(slot.leaf, place(unit).padded);
   return slot.leaf;
 }
 

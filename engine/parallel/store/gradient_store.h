@@ -19,6 +19,16 @@
 
 namespace nqd::engine {
 
+// Where the gradients of a micro-batch go. `fresh`: nothing is there yet that they add to.
+struct OpenGradient {
+  float* data = nullptr;
+  bool fresh = false;
+};
+
+// Which elements of a fresh gradient are zero: all, or those of tensors of one dimension and the
+// padding, where the caller writes the matrices.
+enum class Clearing : std::uint8_t { kAll, kVectors };
+
 class GradientStore {
  public:
   // All must outlive it.
@@ -26,7 +36,7 @@ class GradientStore {
 
   void begin_step();
   // See UnitStore.
-  float* begin(int unit);
+  OpenGradient begin(int unit, Clearing clearing);
   void end(int unit);
   double finish_step();
 
@@ -60,9 +70,9 @@ class GradientStore {
   const UnitPlace& place(int unit) const { return layout_.places[static_cast<std::size_t>(unit)]; }
   bool sharded() const { return layout_.shape.gradient_shards() > 1; }
   void make_slots(const StoreMemory& memory);
-  void clear(float* data, std::int64_t count) const;
+  void clear(int unit, float* data, Clearing clearing) const;
   void add(std::size_t index, std::int64_t offset, float* leaf, std::int64_t count) const;
-  float* begin_local(int unit, std::int64_t micro_batch);
+  OpenGradient begin_local(int unit, std::int64_t micro_batch);
   void end_local(int unit);
   float* begin_sharded(int unit);
   void start(Slot& slot);

@@ -151,7 +151,10 @@ void UnitStore::begin_step() {
   leaves_ = {};
   gradients_.begin_step();
 }
-float* UnitStore::begin_gradient(int unit) { return gradients_.begin(unit); }
+float* UnitStore::begin_gradient(int unit) { return gradients_.begin(unit, Clearing::kAll).data; }
+OpenGradient UnitStore::open_gradient(int unit) {
+  return gradients_.begin(unit, Clearing::kVectors);
+}
 void UnitStore::end_gradient(int unit) {
   if (measures_) measure(unit, gradients_.leaf(unit));
   gradients_.end(unit);

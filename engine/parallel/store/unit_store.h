@@ -102,6 +102,9 @@ class UnitStore {
   // Where the gradient of the unit's next micro-batch goes (its n elements, float32), to be added
   // to. Micro-batches of a unit come in ascending order. Again before end_gradient: the same.
   float* begin_gradient(int unit);
+  // The same for a caller that sets matrices where the gradient is fresh: then only tensors of one
+  // dimension and the padding are zero.
+  OpenGradient open_gradient(int unit);
   // The micro-batch's contribution is whole. May start a collective: all ranks of the groups call
   // it in the same order.
   void end_gradient(int unit);

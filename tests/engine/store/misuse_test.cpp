@@ -1,6 +1,7 @@
 // Calls out of order are errors, not wrong gradients.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <functional>
 #include <limits>
 #include <string>
@@ -46,6 +47,33 @@ TEST_CASE("gradients that are missing, too many or never begun") {
     CHECK(code_of(one, [](engine::UnitStore& store) {
             expect(store.begin_gradient(0) == store.begin_gradient(0), {}, "the same place");
           }) == "nothing");
+  }
+}
+
+TEST_CASE("a fresh gradient whose matrices the caller sets: vectors and padding are zero") {
+  for (const Engine engine : {Engine::kDdp, Engine::kZero1, Engine::kZero3}) {
+    const Case one{engine, 1, 1, 2, Numerics::kFast};
+    engine::UnitStore store(toy::shape_of(one), toy::units(), {}, 0, nullptr);
+    for (int step = 0; step < 2; ++step) {
+      store.begin_step();
+      for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
+        for (std::size_t index = store.units().size(); index-- > 0;) {
+          const planner::LocalUnit& unit = store.units()[index];
+          const engine::OpenGradient open = store.open_gradient(static_cast<int>(index));
+          CHECK(open.fresh == (micro_batch == 0));
+          CHECK_FALSE(store.open_gradient(static_cast<int>(index)).fresh);
+          for (const planner::LocalTensor& tensor : unit.tensors) {
+            float* const data = open.data + tensor.offset;
+            if (!open.fresh) continue;
+            if (tensor.shape.size() == 1)
+              CHECK(std::count(data, data + tensor.elements(), 0.0F) == tensor.elements());
+            std::fill(data, data + tensor.elements(), 3.0F);
+          }
+          store.end_gradient(static_cast<int>(index));
+        }
+      }
+      store.finish_step();
+    }
   }
 }
 

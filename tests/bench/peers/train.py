@@ -33,12 +33,12 @@ import tables
 
 HERE = pathlib.Path(__file__).resolve().parent
 CONFIG = """\
-model: {{family: gpt, layers: 6, hidden: 384, heads: 6, vocab: 256, sequence: 256}}
+model: {{family: gpt, layers: {layers}, hidden: {hidden}, heads: {heads}, vocab: 256, sequence: 256}}
 cluster: {{preset: cpu-host, gpus_per_node: {ranks}}}
-parallel: {{engine: {engine}, dp: {ranks}}}
+parallel: {{{mesh}}}
 numerics: {{mode: {numerics}}}
 train:
-  micro_batch_size: 4
+  micro_batch_size: {micro_batch}
   global_batch_size: {batch}
   steps: {steps}
   threads: {threads}
@@ -51,8 +51,13 @@ data: {{path: {data}}}
 WARMUP = 2
 
 
-def nqd(name, numerics="fast", threads=1, ranks=1, engine="ddp"):
-    return {"name": name, "numerics": numerics, "threads": threads, "ranks": ranks, "engine": engine}
+SMALL = {"layers": 6, "hidden": 384, "heads": 6}
+LARGE = {"layers": 12, "hidden": 768, "heads": 12}  # 85 million parameters
+
+
+def nqd(name, numerics="fast", threads=1, mesh="engine: ddp", ranks=1, micro_batch=4, **more):
+    return {"name": name, "numerics": numerics, "threads": threads, "ranks": ranks,
+            "mesh": mesh, "micro_batch": micro_batch, **SMALL, **more}
 
 
 def llmc(name, threads):
@@ -69,8 +74,19 @@ SERIES = (
     nqd("nqd, 2 threads", threads=2), nqd("nqd canonical, 2 threads", numerics="canonical", threads=2),
     torch("PyTorch eager, 2 threads", "eager", 2), torch("PyTorch compiled, 2 threads", "compiled", 2),
     llmc("llm.c, 2 threads", 2),
-    nqd("nqd ddp, 2 ranks", ranks=2), torch("PyTorch DDP, Gloo, 2 ranks", "ddp"),
-    nqd("nqd zero3, 2 ranks", ranks=2, engine="zero3"), torch("PyTorch FSDP2, Gloo, 2 ranks", "fsdp2"),
+    nqd("nqd ddp, 2 ranks", ranks=2, mesh="engine: ddp, dp: 2"),
+    torch("PyTorch DDP, Gloo, 2 ranks", "ddp"),
+    nqd("nqd zero3, 2 ranks", ranks=2, mesh="engine: zero3, dp: 2"),
+    torch("PyTorch FSDP2, Gloo, 2 ranks", "fsdp2"),
+    nqd("nqd, 1 thread, two runs at once", copies=2),
+    nqd("nqd zero1, 2 ranks", ranks=2, mesh="engine: zero1, dp: 2"),
+    nqd("nqd zero2, 2 ranks", ranks=2, mesh="engine: zero2, dp: 2"),
+    nqd("nqd tp 2, 2 ranks", ranks=2, mesh="engine: ddp, tp: 2", micro_batch=8),
+    nqd("nqd tp 2 with sp, 2 ranks", ranks=2, micro_batch=8,
+        mesh="engine: ddp, tp: 2, sequence_parallel: true"),
+    nqd("nqd pp 2, 1f1b, 8 micro-batches, 2 ranks", ranks=2, micro_batch=1,
+        mesh="engine: ddp, pp: 2, schedule: 1f1b"),
+    nqd("nqd 85M, 1 thread", **LARGE),
 )
 # nqd's series, what it is compared with, and the least ratio wanted.
 TARGETS = (
@@ -83,7 +99,17 @@ TARGETS = (
     ("nqd zero3, 2 ranks", "PyTorch FSDP2, Gloo, 2 ranks", 2),
     ("nqd canonical, 1 thread", "nqd, 1 thread", 0.85),
     ("nqd canonical, 2 threads", "nqd, 2 threads", 0.85),
+    ("nqd ddp, 2 ranks", "nqd, 1 thread, two runs at once", 0.95),
+    ("nqd zero1, 2 ranks", "nqd ddp, 2 ranks", 0.95),
+    ("nqd zero2, 2 ranks", "nqd ddp, 2 ranks", 0.95),
+    ("nqd zero3, 2 ranks", "nqd ddp, 2 ranks", 0.95),
+    ("nqd tp 2, 2 ranks", "nqd ddp, 2 ranks", 0.85),
+    ("nqd tp 2 with sp, 2 ranks", "nqd ddp, 2 ranks", 0.85),
+    # 0.9 of what the bubble of 1 slot in 9 leaves.
+    ("nqd pp 2, 1f1b, 8 micro-batches, 2 ranks", "nqd ddp, 2 ranks", 0.8),
 )
+# The share of the matrix products' rate that the model's floating-point operations reach.
+SHARES = (("nqd, 1 thread", SMALL, 0.85), ("nqd 85M, 1 thread", LARGE, 0.9))
 
 
 def run(command, stderr=False, folder=None):
@@ -105,18 +131,50 @@ def prepare(args, folder):
     run([args.nqd, "data", "prepare", "--output", folder / "data", text])
 
 
-def measure_nqd(args, series, folder):
+def write_config(args, series, folder):
+    batch = 4 * series["ranks"]
     config = folder / "config.yaml"
-    config.write_text(CONFIG.format(**series, batch=4 * series["ranks"], steps=args.steps + WARMUP,
+    config.write_text(CONFIG.format(**series, batch=batch, steps=args.steps + WARMUP,
                                     data=folder / "data"), encoding="utf-8")
-    train = [args.nqd, "train", config, "--json"]
+    return config
+
+
+def measure_nqd(args, series, folder):
+    train = [args.nqd, "train", write_config(args, series, folder), "--json"]
     if series["ranks"] > 1:
-        train = ["mpirun", "--bind-to", "core", "-n", str(series["ranks"]), *train]
-    else:
-        train = ["taskset", "-c", f"0-{series['threads'] - 1}", *train]
-    document = json.loads(run(train, folder=folder))
-    times = [step["step_s"] for step in document["steps"][WARMUP:]]
-    return {"step_s": statistics.median(times)}
+        return step_time(run(["mpirun", "--bind-to", "core", "-n", str(series["ranks"]), *train], folder=folder))
+    if "copies" in series:
+        return measure_copies(train, series["copies"], folder)
+    return step_time(run(["taskset", "-c", f"0-{series['threads'] - 1}", *train], folder=folder))
+
+
+def step_time(document):
+    return {"step_s": statistics.median(step["step_s"] for step in json.loads(document)["steps"][WARMUP:])}
+
+
+def measure_copies(train, copies, folder):
+    """Runs that know nothing of one another, each on a core of its own; the slowest counts."""
+    started = [subprocess.Popen([str(word) for word in
+                                 ["taskset", "-c", core, *train, "--output-dir", folder / f"copy{core}"]],
+                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=folder)
+               for core in range(copies)]
+    return max((step_time(one.communicate(timeout=600)[0]) for one in started), key=lambda found: found["step_s"])
+
+
+def product_rate(args, model, folder):
+    """FLOP/s of the library's products in a layer's forward and backward, from `nqd bench gemm`."""
+    config = write_config(args, nqd("", **model), folder)
+    rows = json.loads(run(["taskset", "-c", "0", args.nqd, "bench", "gemm", config, "--json"],
+                          folder=folder))["gemm_rows"]
+    rows = [row for row in rows if 256 not in (row["m"], row["n"], row["k"])]  # not the head's
+    flops = [2 * row["m"] * row["n"] * row["k"] for row in rows]
+    return sum(flops) / sum(row["p50_s"] for row in rows)
+
+
+def model_flops(model, tokens=4 * 256, sequence=256, vocab=256):
+    """Of a step: 6 a weight of a matrix and token, and the causal half of the scores."""
+    layers, hidden = model["layers"], model["hidden"]
+    return tokens * 6 * (layers * 12 * hidden ** 2 + vocab * hidden + layers * sequence * hidden)
 
 
 def build_llmc(args, folder):
@@ -158,7 +216,7 @@ def measure(args):
               "date": datetime.date.today().isoformat(), "load_before": os.getloadavg()[0],
               "cpu": next(line.split(":")[1].strip() for line in open("/proc/cpuinfo", encoding="utf-8")
                           if line.startswith("model name")),
-              "cpus": os.cpu_count(), "times": {}}
+              "cpus": os.cpu_count(), "times": {}, "product_flops": {}}
     begin = time.time()
     wanted = [series for series in SERIES
               if (args.llmc or "llmc" not in series)
@@ -175,12 +233,15 @@ def measure(args):
                 record["torch"] = found.get("torch", record.get("torch"))
                 print(f"{repetition + 1}/{args.repetitions} {series['name']}: {found['step_s']:.4f} s",
                       file=sys.stderr)
+            for name, model, _ in SHARES:
+                if any(series["name"] == name for series in wanted):
+                    record["product_flops"].setdefault(name, []).append(product_rate(args, model, folder))
     record["seconds"], record["load_after"] = round(time.time() - begin), os.getloadavg()[0]
     return record
 
 
 def tokens_of(name):
-    return 4 * 256 * (2 if "2 ranks" in name else 1)
+    return 4 * 256 * (2 if "2 ranks" in name or "two runs" in name else 1)
 
 
 def render(record):
@@ -199,6 +260,17 @@ def render(record):
             continue
         ratio = statistics.median(b / a for a, b in zip(times[own], times[peer]))
         lines.append(f"| {own} | {peer} | {ratio:.2f} | ≥ {least} | {'yes' if ratio >= least else 'no'} |")
+    lines += ["", "| nqd | FLOP/s of the model | of its matrix products alone | share | target | attained |",
+              "|---|---|---|---|---|---|"]
+    for name, model, least in SHARES:
+        if name not in record.get("product_flops", {}):
+            continue
+        rates = [(model_flops(model) / step, products)
+                 for step, products in zip(times[name], record["product_flops"][name])]
+        share = statistics.median(own / products for own, products in rates)
+        own, products = (statistics.median(column) / 1e9 for column in zip(*rates))
+        lines.append(f"| {name} | {own:.1f} GFLOP/s | {products:.1f} GFLOP/s | {share:.2f} | ≥ {least} | "
+                     f"{'yes' if share >= least else 'no'} |")
     return "\n".join(lines) + "\n"
 
 

@@ -33,10 +33,11 @@ void MicroBatch::load_training(const TokenFile& file, const Sampler& sampler, st
   }
 }
 
-void MicroBatch::load_heldout(const TokenFile& file, std::uint64_t first, std::int64_t count) {
+void MicroBatch::load_heldout(const TokenFile& file, const HeldoutSamples& samples,
+                              std::uint64_t first, std::int64_t count) {
   for (std::int64_t row = 0; row < sequences_; ++row) {
     if (row < count) {
-      load_sample(file, first + static_cast<std::uint64_t>(row), row);
+      load_sample(file, samples.at(first + static_cast<std::uint64_t>(row)), row);
     } else {
       std::ranges::fill(row_of(tokens_.as<std::int32_t>(), row), 0);
       std::ranges::fill(row_of(targets_.as<std::int32_t>(), row), kMaskedTarget);

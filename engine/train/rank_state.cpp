@@ -156,8 +156,11 @@ LossSum RankState::train_step(const TrainingData& data, std::int64_t step, float
 
 LossSum RankState::evaluate(const TrainingData& data) {
   const std::int64_t rows = config_.train.micro_batch_size;
-  const std::size_t wanted = std::min<std::uint64_t>(
-      data.heldout_samples, static_cast<std::uint64_t>(config_.train.eval_batches * rows));
+  const HeldoutSamples samples{
+      std::min<std::uint64_t>(data.heldout_samples,
+                              static_cast<std::uint64_t>(config_.train.eval_batches * rows)),
+      data.heldout_samples};
+  const auto wanted = static_cast<std::size_t>(samples.wanted);
   const auto ranks = static_cast<std::size_t>(config_.parallel.dp);
   const collectives::Chunk mine =
       collectives::chunk_of(wanted, ranks, static_cast<std::size_t>(place_.dp));
@@ -165,7 +168,7 @@ LossSum RankState::evaluate(const TrainingData& data) {
   return runner_->evaluate((most + rows - 1) / rows, [&](std::int64_t micro_batch) {
     const auto done = std::min(static_cast<std::size_t>(micro_batch * rows), mine.count);
     const auto count = std::min<std::int64_t>(rows, static_cast<std::int64_t>(mine.count - done));
-    batch_.load_heldout(data.heldout, mine.begin + done, count);
+    batch_.load_heldout(data.heldout, samples, mine.begin + done, count);
     return Batch{batch_.tokens(), batch_.targets(), 0};
   });
 }

@@ -37,8 +37,8 @@ class RankState {
   void update(std::int64_t step, double lr, double gradient_scale);
   // Collective over the mesh. The gradients of step `step` (1-based), summed.
   LossSum train_step(const TrainingData& data, std::int64_t step, float loss_scale);
-  // Collective over the mesh. The first eval_batches micro-batches of held-out text, each sequence
-  // once, shared by the dp ranks; all of them make as many calls.
+  // Collective over the mesh. eval_batches micro-batches of held-out text, evenly apart, each
+  // sequence once, shared by the dp ranks; all of them make as many calls.
   LossSum evaluate(const TrainingData& data);
 
  private:

@@ -8,6 +8,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/ledger.h"
+#include "engine/batches.h"
 #include "engine/data/dataset.h"
 #include "engine/data/token_format.h"
 #include "tests/temporary_folder.h"
@@ -168,6 +170,30 @@ TEST_CASE("no single flipped bit of a token file passes unseen") {
     INFO("bit = ", bit);
     CHECK(code_of(damaged(folder, good, bit / 8, flipped)) == "NQD2005");
   }
+}
+
+TEST_CASE("an evaluation of few samples takes them evenly apart") {
+  const TemporaryFolder folder;
+  write_tokens(folder / "a.tokens", 256, "abcdefghijk");
+  const TokenFile file(folder / "a.tokens");
+  REQUIRE(file.samples(1) == 10);
+  MemoryLedger ledger;
+  MicroBatch batch(3, 1, ledger);
+  const auto tokens = [&] {
+    return std::vector<std::int32_t>(batch.tokens().begin(), batch.tokens().end());
+  };
+  const HeldoutSamples four{4, 10};
+  batch.load_heldout(file, four, 0, 3);
+  CHECK(tokens() == std::vector<std::int32_t>{'a', 'c', 'f'});
+  batch.load_heldout(file, four, 3, 1);
+  CHECK(tokens() == std::vector<std::int32_t>{'h', 0, 0});
+  CHECK(batch.targets()[0] == 'i');
+  CHECK(batch.targets()[1] == kMaskedTarget);
+  const HeldoutSamples all{10, 10};
+  for (std::uint64_t i = 0; i < 10; ++i) CHECK(all.at(i) == i);
+  // No overflow where a product of the two would.
+  CHECK(HeldoutSamples{1'000'000'000, 10'000'000'000'000'000'000U}.at(999'999'999) ==
+        9'999'999'990'000'000'000U);
 }
 
 TEST_CASE("an abandoned writer leaves nothing behind") {

@@ -55,7 +55,8 @@ void add_report_command(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("report", "One self-contained HTML page from evidence");
   command
       ->add_option("evidence", options->inputs,
-                   "documents of nqd bench and train, and of calibrate --json and doctor --json")
+                   "documents of nqd bench and train, of calibrate --json and doctor --json, and "
+                   "loss curves of other tools (docs/evidence.md)")
       ->required()
       ->type_name("EVIDENCE");
   command

@@ -12,6 +12,7 @@
 #include "planner/calibration/calibration.h"
 #include "planner/calibration/hold_out.h"
 #include "planner/plan/plan.h"
+#include "reports/curves.h"
 #include "reports/doctor.h"
 #include "reports/envelope.h"
 
@@ -59,6 +60,7 @@ struct Evidence {
   std::string data_path;             // kind "train": the dataset's folder as it was given
   planner::Calibration calibration;  // kind "calibration"
   std::vector<MachineCheck> checks;  // kind "doctor"
+  LossCurves curves;                 // kind "curves"
 };
 // Unreadable, truncated or foreign JSON, a missing field, a wrong type, an unknown kind, a newer
 // schema_version, or a bench row whose percentiles are not those of its samples_s (1e-9, relative)

@@ -14,7 +14,8 @@ bool has_content(const Evidence& document) {
   return !document.bench.rows.empty() || !document.bench.gemm_rows.empty() ||
          document.bench.memory_bandwidth_bytes_per_s > 0 || !document.train.steps.empty() ||
          !document.train.audit.empty() || document.train.fault.has_value() ||
-         !document.calibration.curves.empty() || !document.checks.empty();
+         !document.calibration.curves.empty() || !document.checks.empty() ||
+         !document.curves.curves.empty();
 }
 
 std::string title_of(const Documents& documents) {
@@ -23,6 +24,7 @@ std::string title_of(const Documents& documents) {
                        [&](const Evidence& document) { return document.envelope.kind == kind; });
   };
   if (any("train")) return "Distributed training report";
+  if (any("curves")) return "Training report";
   if (any("bench") || any("calibration")) return "Fabric report";
   return "Machine report";
 }
@@ -35,9 +37,11 @@ std::string subtitle_of(const Documents& documents) {
     if (!host.empty() && hosts.find(host) == std::string::npos) hosts += ", " + host;
   }
   const std::string count = std::to_string(documents.size());
-  return count + (documents.size() == 1 ? " document" : " documents") + " measured on " + hosts +
-         ", " + first.started_at + " · nqd " + build_info().version + " (" +
-         build_info().git_commit.substr(0, 12) + ") made this page at " + now_utc();
+  return count + (documents.size() == 1 ? " document" : " documents") +
+         (hosts.empty() ? "" : " measured on " + hosts) +
+         (first.started_at.empty() ? "" : ", " + first.started_at) + " · nqd " +
+         build_info().version + " (" + build_info().git_commit.substr(0, 12) +
+         ") made this page at " + now_utc();
 }
 
 }  // namespace
@@ -50,6 +54,7 @@ std::string render_html(const std::vector<Evidence>& evidence) {
   }
   Page page(title_of(evidence), subtitle_of(evidence));
   add_summary(page, evidence);
+  add_heldout(page, evidence);
   add_training(page, evidence);
   add_audit(page, evidence);
   add_fabric(page, evidence);

@@ -369,8 +369,8 @@ Evidence read_evidence(const std::filesystem::path& path) {
   check_version(document);
   Evidence evidence;
   evidence.path = path;
-  evidence.envelope = read_envelope(document);
-  const std::string& kind = evidence.envelope.kind;
+  const std::string kind = document.at("kind").text();
+  evidence.envelope = kind == "curves" ? read_curves_envelope(document) : read_envelope(document);
   if (kind == "bench") {
     evidence.bench = read_bench(document);
   } else if (kind == "train") {
@@ -380,8 +380,11 @@ Evidence read_evidence(const std::filesystem::path& path) {
     evidence.calibration = read_calibration_document(document);
   } else if (kind == "doctor") {
     evidence.checks = read_checks(document);
+  } else if (kind == "curves") {
+    evidence.curves = read_curves(document);
   } else {
-    document.at("kind").fail("is \"" + kind + "\"; known are bench, train, calibration, doctor");
+    document.at("kind").fail("is \"" + kind +
+                             "\"; known are bench, train, calibration, doctor, curves");
   }
   return evidence;
 }

@@ -81,7 +81,7 @@ constexpr std::array kTable = {
         "The file is truncated, no JSON, JSON of another program, an nqd document with a member "
         "missing or of the wrong type, a bench row whose times are not those of its samples, or "
         "one that a newer nqd wrote. The message names the byte or the member. Give the file as "
-        "nqd bench, train, calibrate or doctor wrote it."},
+        "nqd bench, train, calibrate or doctor wrote it, or loss curves as docs/evidence.md says."},
     CodeInfo{"NQD2102", "no such algorithm for this collective",
              "nqd runs ring or tree for all_reduce, and one algorithm each for the others; it "
              "prices more (`nqd calc comm`). `library` is the MPI library's own, so it needs "

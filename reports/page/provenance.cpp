@@ -82,6 +82,14 @@ void add_config(Page& page, const Envelope& envelope) {
   page.details("Resolved config (" + std::to_string(table.rows.size()) + " values)", table);
 }
 
+// A document of another tool has its own word for what made it.
+void add_curves_source(Page& page, const Evidence& document) {
+  const Envelope& envelope = document.envelope;
+  page.paragraph(document.curves.source);
+  if (!envelope.argv.empty()) page.code(shell_line(envelope.argv));
+  if (!envelope.started_at.empty()) page.definitions({{"Measured", when(envelope)}});
+}
+
 Tone status_tone(const std::string& status) {
   if (status == "ok") return Tone::kGood;
   return status == "warn" ? Tone::kWarning : Tone::kBad;
@@ -119,6 +127,10 @@ void add_provenance(Page& page, const Documents& documents) {
                      "How each document was made: enough to make it again.");
   for (const Evidence& document : documents) {
     page.heading(document_name(document, documents) + " (" + document.envelope.kind + ")");
+    if (document.envelope.kind == "curves") {
+      add_curves_source(page, document);
+      continue;
+    }
     // A cluster file has no envelope; its source line says where its figures come from.
     if (document.envelope.argv.empty()) {
       page.paragraph("Fitted from " + document.calibration.source + ".");

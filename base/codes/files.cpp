@@ -76,6 +76,24 @@ constexpr std::array kTable = {
              "function that nqd's engine does not compute: another activation, epsilon of the "
              "norms, base or scaling of the rotary positions, or a window of attention. The "
              "weights would give other outputs than in transformers."},
+    CodeInfo{"NQD2080", "no complete checkpoint generation",
+             "A generation counts once its manifest does, which is written last: this folder has "
+             "none, or one that contradicts itself. A save that was cut short leaves such a "
+             "folder; the generation before it is whole. `nqd checkpoint list` shows all."},
+    CodeInfo{"NQD2081", "a checkpoint of a newer format",
+             "The manifest says a format version that this nqd does not know. Older versions are "
+             "always read."},
+    CodeInfo{"NQD2082", "a checkpoint is damaged",
+             "Bytes on the disk are not those that were written: every block of a megabyte has a "
+             "checksum, and the manifest has a digest. The message names file, bytes and the "
+             "tensors that lie there. Nothing was loaded from it."},
+    CodeInfo{"NQD2083", "a file of a checkpoint is missing or cut",
+             "The manifest lists a file that is not in the folder, or has another length."},
+    CodeInfo{"NQD2084", "a checkpoint of another run",
+             "The model, the data, the seed, the global batch or the arithmetic of the config are "
+             "not those of the checkpoint, so that training would not go on but become another "
+             "run. The message lists each with both values; --allow-changed names those that may "
+             "differ."},
     CodeInfo{
         "NQD2101", "evidence cannot be read",
         "The file is truncated, no JSON, JSON of another program, an nqd document with a member "

@@ -121,6 +121,12 @@ constexpr std::array kTable = {
         "other ranks of a host, or reads their "
         "private memory (process_vm_readv). It worked when the group was made and fails now: "
         "most often this process has run out of memory, mappings or open files."},
+    CodeInfo{"NQD4020", "a checkpoint did not read back",
+             "What a save wrote and synced came back from the disk as something else. LATEST still "
+             "names the generation before it."},
+    CodeInfo{"NQD4021", "a save was given up",
+             "The run ended while a checkpoint was being written. It does not count; the "
+             "generation before it is whole."},
     CodeInfo{"NQD4040", "the matrix library refused a product",
              "oneDNN returned an error instead of a result, most often because memory for its "
              "packed operands could not be had."},

@@ -268,6 +268,35 @@ void SafetensorsFile::read(const SafetensorsTensor& tensor, std::int64_t first, 
   }
 }
 
+namespace {
+
+// Length, JSON and what aligns the values behind it.
+std::string framed(const Json& header) {
+  std::string text = header.dump();
+  text.resize((text.size() + kLengthBytes - 1) / kLengthBytes * kLengthBytes, ' ');
+  const std::uint64_t length = text.size();
+  return std::string(reinterpret_cast<const char*>(&length), sizeof length) + text;
+}
+
+Json entry_json(const SafetensorsTensor& tensor) {
+  return {{"dtype", tensor.dtype},
+          {"shape", tensor.shape},
+          {"data_offsets", {tensor.begin, tensor.end}}};
+}
+
+}  // namespace
+
+std::string safetensors_header(const std::vector<std::pair<std::string, std::int64_t>>& tensors) {
+  Json header = {{kMetadata, {{"format", "nqd"}}}};
+  std::uint64_t end = 0;
+  for (const auto& [name, elements] : tensors) {
+    const std::uint64_t begin = end;
+    end += static_cast<std::uint64_t>(elements) * sizeof(float);
+    header[name] = entry_json({std::string(type_name(DType::kFloat32)), {elements}, begin, end});
+  }
+  return framed(header);
+}
+
 SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path,
                                      const std::vector<Entry>& entries, DType type)
     : file_(path), type_(type), block_(std::size_t{1} << 16) {
@@ -275,18 +304,13 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path,
   Json header = {{kMetadata, {{"format", "pt"}}}};
   std::uint64_t end = 0;
   for (const Entry& entry : entries) {
-    const std::uint64_t begin = end;
-    const SafetensorsTensor tensor{std::string(type_name(type)), entry.shape, 0, 0};
+    SafetensorsTensor tensor{std::string(type_name(type)), entry.shape, end, 0};
     missing_ += tensor.elements();
     end += static_cast<std::uint64_t>(tensor.elements()) * size_bytes(type);
-    header[entry.name] = {
-        {"dtype", tensor.dtype}, {"shape", entry.shape}, {"data_offsets", {begin, end}}};
+    tensor.end = end;
+    header[entry.name] = entry_json(tensor);
   }
-  std::string text = header.dump();
-  text.resize((text.size() + kLengthBytes - 1) / kLengthBytes * kLengthBytes, ' ');
-  const std::uint64_t length = text.size();
-  file_.write({reinterpret_cast<const char*>(&length), sizeof length});
-  file_.write(text);
+  file_.write(framed(header));
 }
 
 void SafetensorsWriter::append(std::span<const float> values) {

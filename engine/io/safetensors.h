@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/dtype.h"
@@ -65,6 +66,10 @@ class SafetensorsFile {
 
 // float32, float16 or bfloat16; nothing for the other types of the format.
 std::optional<DType> float_type(const SafetensorsTensor& tensor);
+
+// What stands before the values of a file: length and JSON, padded so that values are aligned.
+// Float32 tensors of one dimension, by name and number of elements, in the order of their values.
+std::string safetensors_header(const std::vector<std::pair<std::string, std::int64_t>>& tensors);
 
 // Writes a file tensor by tensor: memory does not grow with the model. Under a temporary name until
 // commit, as AtomicFile does, whose errors it has.

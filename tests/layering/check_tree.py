@@ -30,6 +30,7 @@ VENDORS = [
     (r"CLI/.*", ["cli/"]),
     (r"(Eigen/.*|cblas.*|openblas.*|dnnl.*|oneapi/.*|mkl.*)", ["engine/gemm/"]),
     (r"openssl/.*", ["base/file.cpp"]),
+    (r"xxhash\.h", ["base/checksum.cpp"]),
     (r"(doctest|benchmark|gtest)/.*", []),
 ]
 

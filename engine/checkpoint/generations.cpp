@@ -1,0 +1,178 @@
+#include "engine/checkpoint/generations.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "engine/io/checkpoint_json.h"
+
+namespace nqd::engine {
+namespace {
+
+constexpr std::string_view kPrefix = "step-";
+constexpr std::size_t kStepDigits = 12;
+constexpr std::size_t kDigestDigits = 64;
+
+bool is_hex(std::string_view text) {
+  return text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+std::optional<std::int64_t> step_of(std::string_view name) {
+  if (!name.starts_with(kPrefix) || name.size() < kPrefix.size() + kStepDigits + 2) return {};
+  const std::string_view digits = name.substr(kPrefix.size(), kStepDigits);
+  std::int64_t step = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
+  const std::string_view run = name.substr(kPrefix.size() + kStepDigits);
+  if (error != std::errc() || end != digits.data() + digits.size() || step < 0) return {};
+  if (run.front() != '-' || !is_hex(run.substr(1))) return {};
+  return step;
+}
+
+std::string digest_line(const std::string& sha256) { return sha256 + "  " + kManifest + "\n"; }
+
+[[noreturn]] void throw_damaged(const std::filesystem::path& path, const std::string& why) {
+  throw Error(ExitCode::kUsage, "NQD2082", path.string() + " " + why,
+              "name a generation: `nqd checkpoint list` shows them, with what is wrong");
+}
+
+GenerationInfo info_of(const Storage& storage, const std::filesystem::path& root,
+                       const std::string& name, std::int64_t step) {
+  GenerationInfo info;
+  info.name = name;
+  info.step = step;
+  try {
+    const std::string text = read_manifest(storage, root / name);
+    const Manifest manifest = parse_manifest(text, (root / name / kManifest).string());
+    info.complete = true;
+    info.written_at = manifest.written_at;
+    info.mesh = manifest.mesh;
+    for (const CheckpointFile& file : manifest.files) info.bytes += file.bytes;
+  } catch (const Error& error) {
+    info.why = error.what();
+  }
+  return info;
+}
+
+// Makes it incomplete first: a removal that is cut short leaves nothing that looks whole.
+void remove_generation(Storage& storage, const std::filesystem::path& folder) {
+  storage.remove(folder / kManifest);
+  storage.sync_folder(folder);
+  for (const std::string& name : storage.list(folder)) storage.remove(folder / name);
+  storage.remove(folder);
+}
+
+}  // namespace
+
+std::string generation_name(std::int64_t step, std::string_view run) {
+  char text[40];
+  std::snprintf(text, sizeof text, "step-%012lld-", static_cast<long long>(step));
+  return text + std::string(run);
+}
+
+std::optional<Latest> read_latest(const Storage& storage, const std::filesystem::path& root) {
+  const std::filesystem::path path = root / kLatest;
+  if (!storage.exists(path)) return std::nullopt;
+  const std::string text = read_text(storage, path);
+  const std::size_t space = text.find(' ');
+  if (space == std::string::npos || text.size() != space + 1 + kDigestDigits + 1 ||
+      text.back() != '\n') {
+    throw_damaged(path, "does not name a generation");
+  }
+  Latest latest{text.substr(0, space), text.substr(space + 1, kDigestDigits)};
+  if (!step_of(latest.generation) || !is_hex(latest.manifest_sha256)) {
+    throw_damaged(path, "does not name a generation");
+  }
+  return latest;
+}
+
+std::string read_manifest(const Storage& storage, const std::filesystem::path& generation) {
+  const std::filesystem::path path = generation / kManifest;
+  for (const char* const name : {kManifest, kManifestDigest}) {
+    if (storage.exists(generation / name)) continue;
+    throw Error(ExitCode::kUsage, "NQD2080",
+                generation.string() + " is no complete generation: it has no " + name,
+                "name a complete one: `nqd checkpoint list` shows them");
+  }
+  std::string text = read_text(storage, path);
+  if (read_text(storage, generation / kManifestDigest) != digest_line(sha256_hex(text))) {
+    throw_damaged(path, std::string("and ") + kManifestDigest + " are not of one another");
+  }
+  return text;
+}
+
+void publish(Storage& storage, const std::filesystem::path& root, const Manifest& manifest) {
+  const std::filesystem::path folder = root / manifest.generation;
+  const std::string text = manifest_json(manifest);
+  const std::string sha256 = sha256_hex(text);
+  replace_text(storage, folder / kManifestDigest, digest_line(sha256));
+  replace_text(storage, folder / kManifest, text);
+  read_manifest(storage, folder);
+  storage.sync_folder(root);
+  replace_text(storage, root / kLatest, manifest.generation + " " + sha256 + "\n");
+}
+
+std::vector<GenerationInfo> list_generations(const Storage& storage,
+                                             const std::filesystem::path& root) {
+  std::string latest;
+  try {
+    if (const auto found = read_latest(storage, root)) latest = found->generation;
+  } catch (const Error&) {
+    // The list is what shows which generations are left.
+  }
+  std::vector<GenerationInfo> all;
+  for (const std::string& name : storage.list(root)) {
+    if (const auto step = step_of(name)) {
+      all.push_back(info_of(storage, root, name, *step));
+      all.back().latest = name == latest;
+    }
+  }
+  std::stable_sort(all.begin(), all.end(), [](const GenerationInfo& a, const GenerationInfo& b) {
+    return std::pair(a.step, a.written_at) < std::pair(b.step, b.written_at);
+  });
+  return all;
+}
+
+std::optional<FoundGeneration> find_generation(const Storage& storage,
+                                               const std::filesystem::path& path) {
+  if (storage.exists(path / kManifest)) return FoundGeneration{path, ""};
+  try {
+    const std::optional<Latest> latest = read_latest(storage, path);
+    if (!latest) return std::nullopt;
+    const std::filesystem::path folder = path / latest->generation;
+    if (sha256_hex(read_manifest(storage, folder)) != latest->manifest_sha256) {
+      throw_damaged(path / kLatest, "does not name the manifest in " + folder.string());
+    }
+    return FoundGeneration{folder, ""};
+  } catch (const Error& error) {
+    const std::vector<GenerationInfo> all = list_generations(storage, path);
+    const auto newest =
+        std::find_if(all.rbegin(), all.rend(), [](const auto& one) { return one.complete; });
+    if (newest == all.rend()) throw;
+    return FoundGeneration{path / newest->name, (path / kLatest).string() +
+                                                    " is of no use, so the newest complete "
+                                                    "generation is taken: " +
+                                                    error.what()};
+  }
+}
+
+std::vector<std::string> prune(Storage& storage, const std::filesystem::path& root,
+                               const KeepPolicy& policy, const std::string& writing) {
+  const std::vector<GenerationInfo> all = list_generations(storage, root);
+  std::int64_t newer = 0;  // complete ones seen, from the newest
+  std::vector<std::string> removed;
+  for (auto one = all.rbegin(); one != all.rend(); ++one) {
+    if (one->complete) ++newer;
+    const bool kept = one->latest || one->name == writing ||
+                      (one->complete && (newer <= policy.last ||
+                                         (policy.every > 0 && one->step % policy.every == 0)));
+    if (kept) continue;
+    remove_generation(storage, root / one->name);
+    removed.push_back(one->name);
+  }
+  if (!removed.empty()) storage.sync_folder(root);
+  return removed;
+}
+
+}  // namespace nqd::engine

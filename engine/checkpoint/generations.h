@@ -1,0 +1,77 @@
+// The folder of checkpoints of a run:
+//
+//   LATEST                      "step-000000000100-1f2e3d4c SHA-256-OF-ITS-MANIFEST\n"
+//   step-000000000100-1f2e3d4c/ a generation: rank-00000.safetensors …, manifest.json,
+//                               manifest.sha256
+//
+// A generation counts when its manifest does: the manifest is written last, when all files are on
+// the disk and have been read back, and LATEST names it after that. Readers look at nothing else.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/checkpoint/manifest.h"
+#include "engine/checkpoint/storage.h"
+
+namespace nqd::engine {
+
+inline constexpr const char* kLatest = "LATEST";
+inline constexpr const char* kManifest = "manifest.json";
+inline constexpr const char* kManifestDigest = "manifest.sha256";
+
+// `run` (8 hexadecimal digits) keeps apart what two runs save of one step.
+std::string generation_name(std::int64_t step, std::string_view run);
+
+struct Latest {
+  std::string generation;
+  std::string manifest_sha256;
+};
+// Nothing where there is none. Throws Error (kUsage, NQD2082) when it is damaged.
+std::optional<Latest> read_latest(const Storage& storage, const std::filesystem::path& root);
+
+// The text of a generation's manifest. Throws Error (kUsage): NQD2080 where there is none, NQD2082
+// when it is not that of its digest.
+std::string read_manifest(const Storage& storage, const std::filesystem::path& generation);
+
+// All ranks' files are written and synced: makes the generation count, and LATEST name it.
+void publish(Storage& storage, const std::filesystem::path& root, const Manifest& manifest);
+
+struct GenerationInfo {
+  std::string name;
+  std::int64_t step = 0;
+  std::uint64_t bytes = 0;
+  std::string written_at;
+  std::string mesh;
+  bool complete = false;
+  bool latest = false;
+  std::string why;  // of one that is not complete
+};
+// By step, then name.
+std::vector<GenerationInfo> list_generations(const Storage& storage,
+                                             const std::filesystem::path& root);
+
+struct FoundGeneration {
+  std::filesystem::path folder;
+  std::string warning;  // why it is not the one that LATEST names; empty when it is
+};
+// What to resume from: `path` when it is a generation; else what its LATEST names; else, where
+// LATEST or that generation's manifest is damaged, the newest complete one. Nothing where no save
+// was ever complete. Throws Error (kUsage) of the damage when there is no complete one.
+std::optional<FoundGeneration> find_generation(const Storage& storage,
+                                               const std::filesystem::path& path);
+
+struct KeepPolicy {
+  std::int64_t last = 2;   // the newest ones; at least 1
+  std::int64_t every = 0;  // and those of steps that it divides; 0: none
+};
+// Removes complete generations that the policy does not keep, and all incomplete ones but
+// `writing`; never the one that LATEST names. Returns the names of those that it removed.
+std::vector<std::string> prune(Storage& storage, const std::filesystem::path& root,
+                               const KeepPolicy& policy, const std::string& writing = "");
+
+}  // namespace nqd::engine

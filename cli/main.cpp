@@ -30,6 +30,7 @@ void add_commands(CLI::App& app, Context& context) {
   add_export_command(app, context);
   add_bench_command(app, context);
   add_calibrate_command(app, context);
+  add_checkpoint_command(app, context);
   add_diagnose_command(app, context);
   add_calc_command(app, context);
   add_simulate_command(app, context);
@@ -154,6 +155,8 @@ int main(int argc, char** argv) {
     code = static_cast<int>(nqd::ExitCode::kFault);
   }
   // Peers may be gone: after a failure MPI_Finalize could wait for ever.
-  if (code != 0) nqd::collectives::abort_process(code);
+  if (code != 0 && code != static_cast<int>(nqd::ExitCode::kStopped)) {
+    nqd::collectives::abort_process(code);
+  }
   return code;
 }

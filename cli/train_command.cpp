@@ -11,6 +11,7 @@
 
 #include "cli/command.h"
 #include "cli/config_input.h"
+#include "cli/stop_signals.h"
 #include "cli/train_run.h"
 #include "collectives/world.h"
 #include "engine/trainer.h"
@@ -74,8 +75,10 @@ int run(const Options& options, const Context& context) {
   world.ranks = mesh;
   world.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(options.deadline_s * 1e3));
   world.last_words = [&](const Error& error) { train_run.last_words(error); };
+  watch_stop_signals();
   collectives::run_world(world, [&](collectives::Communicator& comm) { train_run.run_rank(comm); });
-  return train_run.audit_ok() ? 0 : static_cast<int>(ExitCode::kNo);
+  if (!train_run.audit_ok()) return static_cast<int>(ExitCode::kNo);
+  return train_run.stopped() ? static_cast<int>(ExitCode::kStopped) : 0;
 }
 
 }  // namespace
@@ -103,6 +106,21 @@ void add_train_command(CLI::App& app, Context& context) {
   command->add_option("--export-type", options->export_type, "of the exported weights")
       ->check(CLI::IsMember({"float32", "bfloat16", "float16"}))
       ->capture_default_str();
+  command
+      ->add_option(
+          "--resume", options->run.resume,
+          "go on from a generation: auto (the newest of checkpoint.path, or a new run when "
+          "there is none), a folder of generations, or one of them")
+      ->type_name("auto|PATH");
+  command
+      ->add_option("--allow-changed", options->run.allowed_changes,
+                   "config keys that may differ from those of the generation")
+      ->type_name("KEY")
+      ->needs("--resume");
+  command
+      ->add_option("--max-time", options->run.max_s,
+                   "save and stop after so many seconds, with exit code 75")
+      ->check(CLI::PositiveNumber);
   command
       ->add_option("--deadline", options->deadline_s,
                    "seconds that a rank waits for another before it names it")

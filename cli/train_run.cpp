@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "cli/audit_table.h"
 #include "cli/progress.h"
+#include "cli/stop_signals.h"
 #include "engine/parallel/agree.h"
 #include "engine/trainer.h"
 #include "reports/evidence.h"
@@ -78,6 +79,27 @@ TrainRun::TrainRun(const TrainRunOptions& options, const std::vector<std::string
 std::string TrainRun::output_dir() const {
   if (!options_.output_dir.empty()) return options_.output_dir;
   return "runs/" + std::filesystem::path(loaded_.config.source).stem().string();
+}
+
+engine::CheckpointOptions TrainRun::checkpoint_options() const {
+  engine::CheckpointOptions options;
+  const std::string& path = loaded_.config.checkpoint.path;
+  options.folder = path.empty() ? std::filesystem::path(output_dir()) / "checkpoints"
+                                : std::filesystem::path(path);
+  if (!options_.resume.empty()) {
+    options.resume =
+        options_.resume == "auto" ? options.folder : std::filesystem::path(options_.resume);
+  }
+  for (const planner::ResolvedValue& value : loaded_.resolved) {
+    options.values[value.path] = value.value;
+  }
+  options.allowed_changes = options_.allowed_changes;
+  return options;
+}
+
+bool TrainRun::is_time_to_stop() const {
+  const std::chrono::duration<double> since_start = std::chrono::steady_clock::now() - start_;
+  return stop_signal_came() || (options_.max_s > 0 && since_start.count() >= options_.max_s);
 }
 
 reports::Envelope TrainRun::begin(const engine::TrainResult& result, int world_size) const {
@@ -157,6 +179,7 @@ void TrainRun::run_engine(collectives::Communicator& world, const Files& files, 
       shown.result.ranks = result.ranks;
     }
     if (folder == nullptr) return;
+    if (!result.resumed_from.empty()) folder->continue_after(result.resumed_after);
     folder->append_metrics(reports::metrics_line(step));
     progress->step(step);
   };
@@ -167,6 +190,7 @@ void TrainRun::run_engine(collectives::Communicator& world, const Files& files, 
       shown.result.ranks = result.ranks;
     }
     if (folder == nullptr) return;
+    if (!result.resumed_from.empty()) folder->continue_after(result.resumed_after);
     folder->append_metrics(reports::metrics_line(eval));
     progress->evaluation(eval);
   };
@@ -181,7 +205,10 @@ void TrainRun::run_engine(collectives::Communicator& world, const Files& files, 
       files.exported->append(name, values);
     };
   }
+  options.checkpoints = checkpoint_options();
+  options.asked_to_stop = [this] { return is_time_to_stop(); };
   engine::train(world, plan_, *files.data, options, result);
+  if (result.stopped) stopped_ = true;
   const std::lock_guard lock(shown.mutex);
   shown.running = false;
 }

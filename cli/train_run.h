@@ -16,6 +16,7 @@
 #include "engine/io/hugging_face.h"
 #include "engine/io/run_folder.h"
 #include "engine/records.h"
+#include "engine/train/checkpoints.h"
 #include "planner/config/config.h"
 #include "planner/plan/plan.h"
 #include "reports/envelope.h"
@@ -27,6 +28,9 @@ struct TrainRunOptions {
   std::string init_weights;    // a Hugging Face checkpoint; empty: from train.seed
   std::string export_weights;  // a folder for one; empty: none
   DType export_type = DType::kFloat32;
+  std::string resume;  // "auto", a generation or a folder of them; empty: start anew
+  std::vector<std::string> allowed_changes;
+  double max_s = 0;  // save and stop after so many seconds; 0: never
   bool json = false;
 };
 
@@ -42,6 +46,8 @@ class TrainRun {
   // body is not coming back. Does nothing unless this rank is the one to write it.
   void last_words(const Error& error) noexcept;
   bool audit_ok() const { return audit_ok_; }
+  // On request, behind a save.
+  bool stopped() const { return stopped_; }
 
  private:
   // What a rank has opened before the first step. Rank 0 alone has what is written.
@@ -54,6 +60,8 @@ class TrainRun {
   };
 
   std::string output_dir() const;
+  engine::CheckpointOptions checkpoint_options() const;
+  bool is_time_to_stop() const;
   // What a rank has to show so far; the watchdog's thread may ask for it at any time.
   struct Shown {
     std::mutex mutex;
@@ -78,7 +86,8 @@ class TrainRun {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::string started_at_ = reports::now_utc();
   std::atomic<bool> audit_ok_{true};  // ranks may be threads
-  Shown process_;                     // of the rank that is this process; unused by threads
+  std::atomic<bool> stopped_{false};
+  Shown process_;  // of the rank that is this process; unused by threads
 };
 
 }  // namespace nqd::cli

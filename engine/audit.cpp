@@ -33,11 +33,13 @@ double control_bytes(const planner::Config& config, std::int64_t rank, std::size
           .bytes_sent);
 }
 
-// Before the first step, every eval_every steps, and at the end.
-std::int64_t evaluations(const planner::TrainSpec& train) {
-  if (train.steps == 0) return 1;
-  if (train.eval_every == 0) return 2;
-  return 1 + (train.steps + train.eval_every - 1) / train.eval_every;
+// Before the first step, every eval_every steps, and behind the last of all.
+std::int64_t evaluations(const planner::TrainSpec& train, const StepSpan& span) {
+  const std::int64_t every = train.eval_every;
+  std::int64_t count = span.after == 0 ? 1 : 0;
+  if (every > 0) count += span.last() / every - span.after / every;
+  const bool ends = span.steps > 0 && span.last() == train.steps;
+  return count + (ends && (every == 0 || train.steps % every != 0) ? 1 : 0);
 }
 
 double distance(const AuditRow& row) { return std::abs(std::log(std::max(row.ratio, 1e-300))); }
@@ -76,16 +78,17 @@ std::vector<AuditRow> memory_rows(const planner::Config& config, std::int64_t ra
 }
 
 std::vector<AuditRow> traffic_rows(const planner::Config& config, std::int64_t rank,
-                                   const SentCounts& sent) {
-  const std::int64_t steps = config.train.steps;
+                                   const StepSpan& span, const SentCounts& sent) {
+  const std::int64_t steps = span.steps;
   std::map<SentKey, double> planned;
   for (const planner::GroupTraffic& traffic : planner::reference_traffic(config, rank)) {
     planned[{traffic.group, traffic.collective}] +=
         traffic.bytes_sent_per_rank * static_cast<double>(steps);
   }
-  planned[{"control", "all_reduce"}] = control_bytes(config, rank, planner::kTotalsWords) *
-                                           static_cast<double>(steps + evaluations(config.train)) +
-                                       control_bytes(config, rank, static_cast<std::size_t>(steps));
+  planned[{"control", "all_reduce"}] =
+      control_bytes(config, rank, planner::kTotalsWords) *
+          static_cast<double>(steps + evaluations(config.train, span)) +
+      control_bytes(config, rank, static_cast<std::size_t>(config.train.steps));
   std::vector<AuditRow> rows;
   for (const SentKey& key : sent_keys()) {
     const auto measured = sent.find(key);

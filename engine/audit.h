@@ -17,11 +17,18 @@ namespace nqd::engine {
 // ranks have the same rows. Exact.
 std::vector<AuditRow> memory_rows(const planner::Config& config, std::int64_t rank,
                                   const MemoryLedger& ledger);
+// The steps that a run made: those behind the generation that it went on from.
+struct StepSpan {
+  std::int64_t after = 0;
+  std::int64_t steps = 0;
+  std::int64_t last() const { return after + steps; }
+};
+
 // Bytes that `rank` sent in the steps of a run, a row for every group and collective of
 // sent_keys(); exact. `sent` leaves out what evaluations sent but on "control", which sums once a
 // step, once an evaluation, and at the end takes the maximum of the step times.
 std::vector<AuditRow> traffic_rows(const planner::Config& config, std::int64_t rank,
-                                   const SentCounts& sent);
+                                   const StepSpan& span, const SentCounts& sent);
 // Anonymous resident-set growth of the process against everything the ledgers of its ranks hold: a
 // buffer that no tag knows of shows here. Allowed: −2 %, +5 % + 32 MiB (library and thread
 // workspaces).

@@ -69,11 +69,23 @@ struct FaultRecord {
   double detected_s = 0;  // since the run began
 };
 
+// A generation that the run saved (engine/checkpoint/generations.h).
+struct CheckpointRecord {
+  std::int64_t step = 0;
+  std::string generation;
+  std::int64_t bytes = 0;  // of the state, all ranks together
+  double seconds = 0;      // that training stood still
+};
+
 struct TrainResult {
   // The plan that ran, where the ranks turned out not to share memory as the given one assumed.
   std::optional<planner::Plan> replanned;
   std::vector<StepRecord> steps;
   std::vector<EvalRecord> evals;
+  std::vector<CheckpointRecord> checkpoints;
+  std::int64_t resumed_after = 0;  // the step of the generation that the run went on from; 0: none
+  std::string resumed_from;        // its folder
+  bool stopped = false;            // on request, before its last step
   std::vector<AuditRow> audit;
   bool audit_ok = true;
   std::vector<TrafficRecord> traffic;

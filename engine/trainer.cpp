@@ -54,16 +54,18 @@ class Trainer {
         data_(data),
         options_(options),
         result_(result),
+        checkpoints_(world, config_, options_.checkpoints, disk()),
         loss_scale_(config_.train.precision) {}
 
   void run() {
     join();
     allocate();
-    evaluate(0);
-    for (std::int64_t step = 1; step <= config_.train.steps; ++step) {
-      run_step(step);
+    if (step_ == 0) evaluate(0);
+    while (step_ < config_.train.steps && !result_.stopped) {
+      run_step(++step_);
       const std::int64_t every = config_.train.eval_every;
-      if (step == config_.train.steps || (every > 0 && step % every == 0)) evaluate(step);
+      if (step_ == config_.train.steps || (every > 0 && step_ % every == 0)) evaluate(step_);
+      save();
     }
     close_books();
   }
@@ -114,11 +116,53 @@ class Trainer {
     world_.barrier();
     resident_before_ = anonymous_resident_bytes();
     world_.barrier();
+    const std::unique_ptr<CheckpointReader> saved = checkpoints_.open(data_.digest);
     state_ = std::make_unique<RankState>(config_, groups_, ledger_, options_.seeded.mutant,
-                                         options_.initial_weights);
+                                         options_.initial_weights, saved.get());
+    if (saved) go_on_from(*saved);
     meter_ = std::make_unique<TrafficMeter>(groups_, state_->runner());
     result_.parameters = planner::parameter_count(config_.model);
     seed_faults();
+  }
+
+  void go_on_from(const CheckpointReader& saved) {
+    const RunState& state = saved.manifest().state;
+    step_ = state.step;
+    result_.resumed_after = state.step;
+    result_.resumed_from = saved.folder().string();
+    result_.skipped_steps = state.skipped_steps;
+    skipped_in_a_row_ = state.skipped_in_a_row;
+    loss_scale_.restore(state.loss_scale, state.good_steps);
+    noise_.restore(state.noise, state.signal);
+  }
+
+  RunState run_state() const {
+    return {step_,
+            result_.skipped_steps,
+            skipped_in_a_row_,
+            loss_scale_.value(),
+            loss_scale_.good_steps(),
+            noise_.noise(),
+            noise_.signal()};
+  }
+
+  // A save that fails on the way is a warning: the generation before it is whole. The last one has
+  // to be there when the run ends.
+  void save() {
+    result_.stopped = asked_to_stop_ && step_ < config_.train.steps;
+    const bool is_last = asked_to_stop_ || step_ == config_.train.steps;
+    if (options_.checkpoints.folder.empty()) return;
+    if (!checkpoints_.is_due(step_) && !result_.stopped) return;
+    try {
+      result_.checkpoints.push_back(checkpoints_.save(state_->store(), run_state()));
+    } catch (const Error& error) {
+      if (is_last || error.exit_code() != ExitCode::kFault ||
+          dynamic_cast<const collectives::PeerLostError*>(&error) != nullptr ||
+          dynamic_cast<const collectives::TimeoutError*>(&error) != nullptr) {
+        throw;
+      }
+      if (!error.quiet()) log::warn(std::string("no checkpoint of this step: ") + error.what());
+    }
   }
 
   void seed_faults() {
@@ -147,7 +191,9 @@ class Trainer {
       mine.squared_leaves = state_->store().squared_leaves();
       mine.squared_but_table = state_->store().squared_gradients_but_table();
     }
+    mine.asked_to_stop = options_.asked_to_stop && options_.asked_to_stop();
     const StepTotals totals = add_up(*groups_.control, mine);
+    asked_to_stop_ = totals.asked_to_stop > 0;
     // Gradients are those of the scaled sum of losses; the mean is over the tokens of the step.
     double scale = static_cast<double>(loss_scale_.value()) * static_cast<double>(totals.tokens);
     if (options_.seeded.mutant == Mutant::kWrongScale) scale *= world_.size();
@@ -243,25 +289,29 @@ class Trainer {
   void close_books() {
     std::vector<double> times;
     for (const StepRecord& step : result_.steps) times.push_back(step.step_s);
+    const std::size_t made = times.size();
+    // As planned, also when the run went on from a save or stopped early.
+    times.resize(static_cast<std::size_t>(config_.train.steps));
     groups_.control->all_reduce(std::as_bytes(std::span(times)),
                                 std::as_writable_bytes(std::span(times)), DType::kFloat64,
                                 ReduceOp::kMax, Algorithm::kRing);
-    for (std::size_t i = 0; i < times.size(); ++i) result_.steps[i].step_s = times[i];
+    for (std::size_t i = 0; i < made; ++i) result_.steps[i].step_s = times[i];
     const double median_s = median_step_s(result_.steps);
     if (median_s > 0) {
       result_.tokens_per_s = static_cast<double>(result_.steps.back().tokens) / median_s;
     }
     if (plan_.mfu > 0 && median_s > 0) result_.mfu = plan_.mfu * plan_.time.step_s / median_s;
     result_.noise_scale = noise_.sequences();
-    audit();
+    // A run that was already complete has done nothing that could be compared with its plan.
+    if (!result_.steps.empty()) audit();
     export_weights();
   }
 
   void audit() {
     const SentCounts sent = meter_->counted();
     result_.traffic = gather_traffic(world_, sent);
-    result_.audit = closing_audit(
-        world_, {plan_, groups_, ledger_, *state_, sent, result_.steps, resident_before_});
+    result_.audit = closing_audit(world_, {plan_, groups_, ledger_, *state_, sent, result_.steps,
+                                           result_.resumed_after, resident_before_});
     result_.audit_ok = all_ok(result_.audit);
   }
 
@@ -290,8 +340,11 @@ class Trainer {
   MeshGroups groups_;
   std::unique_ptr<RankState> state_;
   std::unique_ptr<TrafficMeter> meter_;
+  Checkpoints checkpoints_;
   LossScale loss_scale_;
   NoiseScale noise_;
+  std::int64_t step_ = 0;  // done
+  bool asked_to_stop_ = false;
   int skipped_in_a_row_ = 0;
   Buffer seeded_tagged_;
   Buffer seeded_untagged_;

@@ -12,6 +12,7 @@
 #include "collectives/communicator.h"
 #include "engine/data/training_data.h"
 #include "engine/records.h"
+#include "engine/train/checkpoints.h"
 #include "engine/train/mutant.h"
 #include "planner/layout/layout.h"
 #include "planner/plan/plan.h"
@@ -36,6 +37,9 @@ struct TrainOptions {
   // are drawn from train.seed. The same values on all ranks.
   std::function<void(const planner::TensorSpec& tensor, std::int64_t begin, std::span<float> out)>
       initial_weights;
+  CheckpointOptions checkpoints;
+  // Asked on every rank once a step: whether the run is to save and stop. One rank is enough.
+  std::function<bool()> asked_to_stop;
   SeededFault seeded;
 };
 

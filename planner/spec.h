@@ -276,6 +276,15 @@ struct DataSpec {
   std::string path;  // folder written by `nqd data prepare`; empty for planning only
 };
 
+// What nqd's own engine saves of a run.
+struct CheckpointSpec {
+  std::string path;        // folder of the generations; empty: checkpoints in the run's folder
+  std::int64_t every = 0;  // steps; 0: only when the run is asked to stop
+  std::int64_t keep_last = 2;
+  std::int64_t keep_every = 0;  // steps; 0: none beyond the last
+  double bytes_per_s = 0;       // of one rank, at most; 0: as fast as it goes
+};
+
 struct Config {
   std::string source;  // path of the file
   ModelSpec model;
@@ -285,6 +294,7 @@ struct Config {
   StackSpec stack;  // planner/hardware.h
   DataSpec data;
   NumericsSpec numerics;
+  CheckpointSpec checkpoint;
   // m of `global_batch_size = micro_batch_size · m · dp`.
   std::int64_t micro_batches() const {
     return train.global_batch_size / (train.micro_batch_size * parallel.dp);

@@ -42,6 +42,28 @@ void write_eval(JsonWriter& json, const engine::EvalRecord& eval) {
   json.end();
 }
 
+void write_checkpoints(JsonWriter& json, const engine::TrainResult& result) {
+  if (!result.resumed_from.empty()) {
+    json.key("resumed").begin_object(Layout::kInline);
+    json.field("after_step", result.resumed_after);
+    json.field("generation", result.resumed_from);
+    json.end();
+  }
+  if (!result.checkpoints.empty()) {
+    json.key("checkpoints").begin_array();
+    for (const engine::CheckpointRecord& one : result.checkpoints) {
+      json.begin_object(Layout::kInline);
+      json.field("step", one.step);
+      json.field("generation", one.generation);
+      json.field("bytes", one.bytes);
+      json.field("stall_s", one.seconds);
+      json.end();
+    }
+    json.end();
+  }
+  if (result.stopped) json.field("stopped", true);
+}
+
 void write_audit_row(JsonWriter& json, const engine::AuditRow& row) {
   const std::string suffix = "_" + row.unit;
   // Something measured where nothing was predicted has no ratio.
@@ -134,6 +156,7 @@ std::string train_json(const Envelope& envelope, const engine::TrainResult& resu
   json.key("evals").begin_array();
   for (const engine::EvalRecord& eval : result.evals) write_eval(json, eval);
   json.end();
+  write_checkpoints(json, result);
   json.field("skipped_steps", result.skipped_steps);
   json.field("parameters", result.parameters);
   json.field("tokens_per_s", measured(result.tokens_per_s));

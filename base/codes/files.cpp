@@ -94,6 +94,9 @@ constexpr std::array kTable = {
              "not those of the checkpoint, so that training would not go on but become another "
              "run. The message lists each with both values; --allow-changed names those that may "
              "differ."},
+    CodeInfo{"NQD2085", "checkpoints of another run",
+             "A run that starts anew would write its generations among those of an earlier one, "
+             "move LATEST to them and prune the others."},
     CodeInfo{
         "NQD2101", "evidence cannot be read",
         "The file is truncated, no JSON, JSON of another program, an nqd document with a member "

@@ -8,11 +8,14 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <system_error>
 #include <utility>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/units.h"
 
 namespace nqd::engine {
@@ -92,16 +95,39 @@ void RunFolder::check_space(std::uint64_t needed_bytes) const {
               "free space on that file system, or give another --output-dir");
 }
 
-void RunFolder::begin_results() {
+void RunFolder::keep_previous(const std::filesystem::path& from, const std::filesystem::path& to) {
   std::error_code error;
-  for (const auto& [from, to] : {std::pair{metrics_path(), folder_ / "metrics.previous.jsonl"},
-                                 std::pair{evidence_path(), folder_ / "evidence.previous.json"}}) {
-    if (!std::filesystem::exists(from, error)) continue;
-    std::filesystem::rename(from, to, error);
-    if (error) throw_full(from, error.message());
-  }
+  if (!std::filesystem::exists(from, error)) return;
+  std::filesystem::rename(from, to, error);
+  if (error) throw_full(from, error.message());
+}
+
+void RunFolder::open_metrics() {
   metrics_ = ::open(metrics_path().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (metrics_ < 0) throw_full(metrics_path(), std::strerror(errno));
+}
+
+void RunFolder::begin_results() {
+  keep_previous(metrics_path(), folder_ / "metrics.previous.jsonl");
+  keep_previous(evidence_path(), folder_ / "evidence.previous.json");
+  open_metrics();
+}
+
+void RunFolder::continue_after(std::int64_t step) {
+  if (metrics_ >= 0) return;
+  keep_previous(evidence_path(), folder_ / "evidence.previous.json");
+  std::error_code error;
+  if (std::filesystem::exists(metrics_path(), error)) {
+    std::istringstream lines(read_file(metrics_path()));
+    std::string kept;
+    for (std::string line; std::getline(lines, line);) {
+      const nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
+      const bool before = json.is_object() && json.value("step", step + 1) <= step;
+      if (before) kept += line + "\n";
+    }
+    write_file(metrics_path(), kept);
+  }
+  open_metrics();
 }
 
 void RunFolder::append_metrics(std::string_view line) {

@@ -26,6 +26,9 @@ class RunFolder {
   std::filesystem::path evidence_path() const { return folder_ / "evidence.json"; }
   std::filesystem::path metrics_path() const { return folder_ / "metrics.jsonl"; }
 
+  // Before the first line of a run that goes on from a save: keeps of the earlier metrics those up
+  // to `step`, behind which the next line follows. Nothing once a line was appended.
+  void continue_after(std::int64_t step);
   // Appends one line (a newline is added) as one write: a killed run leaves whole lines. The first
   // line begins a new run's results: earlier metrics and evidence are kept as
   // metrics.previous.jsonl and evidence.previous.json. Throws Error (kFault, NQD4003) when the disk
@@ -36,6 +39,8 @@ class RunFolder {
   void take_lock();
   void check_space(std::uint64_t needed_bytes) const;
   void begin_results();
+  void keep_previous(const std::filesystem::path& from, const std::filesystem::path& to);
+  void open_metrics();
 
   std::filesystem::path folder_;
   int lock_ = -1;

@@ -17,6 +17,14 @@ class NoiseScale {
   // nothing was added, or where the steps were too few or too noisy to show a gradient.
   std::optional<double> sequences() const;
 
+  // What it has added up, to be saved and set again.
+  double noise() const { return noise_; }
+  double signal() const { return signal_; }
+  void restore(double noise, double signal) {
+    noise_ = noise;
+    signal_ = signal;
+  }
+
  private:
   double noise_ = 0;   // Σ of the estimates of tr(Σ) of one sequence
   double signal_ = 0;  // Σ of those of |G|²

@@ -99,8 +99,9 @@ AuditRow resident(Communicator& world, const RankBooks& books) {
 
 std::vector<AuditRow> closing_audit(Communicator& world, const RankBooks& books) {
   const planner::Config& config = books.plan.config;
+  const StepSpan span{books.resumed_after, static_cast<std::int64_t>(books.steps.size())};
   std::vector<AuditRow> rows = memory_rows(config, world.rank(), books.ledger);
-  for (AuditRow& row : traffic_rows(config, world.rank(), books.sent)) {
+  for (AuditRow& row : traffic_rows(config, world.rank(), span, books.sent)) {
     rows.push_back(std::move(row));
   }
   rows.push_back(resident(world, books));

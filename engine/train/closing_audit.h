@@ -22,6 +22,7 @@ struct RankBooks {
   RankState& state;
   const SentCounts& sent;
   const std::vector<StepRecord>& steps;
+  std::int64_t resumed_after = 0;  // the step that came before them
   // Anonymous resident set of the process before the rank allocated anything.
   std::uint64_t resident_before_bytes = 0;
 };

@@ -16,6 +16,11 @@ class LossScale {
       : dynamic_(precision == planner::Precision::kFloat16), value_(dynamic_ ? 256.0F : 1.0F) {}
 
   float value() const { return value_; }
+  int good_steps() const { return good_; }
+  void restore(float value, int good_steps) {
+    value_ = value;
+    good_ = good_steps;
+  }
   void update(bool overflowed) {
     if (!dynamic_) return;
     if (overflowed) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "collectives/types.h"
+#include "engine/checkpoint/state.h"
 #include "engine/philox.h"
 #include "engine/train/update.h"
 #include "planner/layout/activation_buffers.h"
@@ -111,7 +112,7 @@ std::vector<TransformerChunk> RankState::make_chunks(const MeshGroups& groups) {
 }
 
 RankState::RankState(const planner::Config& config, MeshGroups& groups, MemoryLedger& ledger,
-                     Mutant mutant, const UnitStore::Fill& fill)
+                     Mutant mutant, const UnitStore::Fill& fill, const CheckpointReader* saved)
     : config_(config),
       place_(groups.place),
       mutant_(mutant),
@@ -125,7 +126,11 @@ RankState::RankState(const planner::Config& config, MeshGroups& groups, MemoryLe
       batch_(config.train.micro_batch_size, config.model.sequence, ledger),
       runner_(std::make_unique<StageRunner>(schedule_of(config), groups.place.pp,
                                             make_chunks(groups), store_, groups.pp.get())) {
-  store_.initialize(fill ? fill : initial_weights(config, mutant));
+  if (saved != nullptr) {
+    restore(store_, *saved);
+  } else {
+    store_.initialize(fill ? fill : initial_weights(config, mutant));
+  }
 }
 
 bool RankState::is_last_rank() const { return place_.rank + 1 == config_.parallel.ranks(); }

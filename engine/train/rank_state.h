@@ -5,6 +5,7 @@
 
 #include "base/ledger.h"
 #include "engine/batches.h"
+#include "engine/checkpoint/reader.h"
 #include "engine/data/training_data.h"
 #include "engine/gemm/fixed/fixed_gemm.h"
 #include "engine/models/transformer/activation_arena.h"
@@ -21,10 +22,10 @@ class RankState {
  public:
   // `groups` and the ledger must outlive it. Weights are initialised from train.seed:
   // N(0, 0.02²), projections back into the residual stream N(0, (0.02/√(2L))²), biases 0, norms 1;
-  // each element a pure function of the seed, the tensor's name and its index there. Or from `fill`
-  // where there is one.
+  // each element a pure function of the seed, the tensor's name and its index there. Or from
+  // `fill` where there is one; or, with the optimizer's state, from `saved`.
   RankState(const planner::Config& config, MeshGroups& groups, MemoryLedger& ledger, Mutant mutant,
-            const UnitStore::Fill& fill);
+            const UnitStore::Fill& fill, const CheckpointReader* saved = nullptr);
 
   UnitStore& store() { return store_; }
   StageRunner& runner() { return *runner_; }

@@ -17,6 +17,7 @@ struct RankTotals {
   // Of steps that measure the gradient noise scale (unit_store.h: measure_leaves).
   ExactSum squared_leaves;
   ExactSum squared_but_table;
+  bool asked_to_stop = false;
 };
 
 struct StepTotals {
@@ -25,6 +26,7 @@ struct StepTotals {
   double squared_gradients = 0;
   double squared_leaves = 0;
   double squared_but_table = 0;
+  std::int64_t asked_to_stop = 0;  // ranks
 };
 
 // Collective over `control`, all ranks of the mesh: a ring all_reduce of planner::kTotalsWords

@@ -26,6 +26,7 @@ constexpr std::array kSections = {
     Section{"numerics",
             "What nqd's own engine promises about bits; `numerics: fast` is short for its mode.",
             "mode"},
+    Section{"checkpoint", "What nqd's own engine saves of a run."},
 };
 
 constexpr std::array kData = {
@@ -51,11 +52,42 @@ constexpr std::array kNumericsFields = {
           .doc = "Canonical: slices of every sum that tp divides; tp must divide it."},
 };
 
+constexpr std::array kCheckpoint = {
+    Field{.path = "checkpoint.path",
+          .kind = Kind::kText,
+          .slot = [](Draft& d) -> Slot { return &d.config.checkpoint.path; },
+          .doc = "Folder of the generations; empty: `checkpoints` in the run's output folder.",
+          .also = "save_dir save checkpoint_dir"},
+    Field{.path = "checkpoint.every",
+          .slot = [](Draft& d) -> Slot { return &d.config.checkpoint.every; },
+          .range = whole(0, 1e12),
+          .unit = "steps",
+          .doc = "A generation every so many steps and at the end; 0 = only when the run is asked "
+                 "to stop.",
+          .also = "save_interval save_steps save_every"},
+    Field{.path = "checkpoint.keep_last",
+          .slot = [](Draft& d) -> Slot { return &d.config.checkpoint.keep_last; },
+          .range = whole(1, 1e6),
+          .doc = "Newest generations that are kept.",
+          .also = "save_total_limit"},
+    Field{.path = "checkpoint.keep_every",
+          .slot = [](Draft& d) -> Slot { return &d.config.checkpoint.keep_every; },
+          .range = whole(0, 1e12),
+          .unit = "steps",
+          .doc = "Generations of these steps are kept for good; 0 = none."},
+    Field{.path = "checkpoint.bytes_per_s",
+          .kind = Kind::kBytesPerSecond,
+          .slot = [](Draft& d) -> Slot { return &d.config.checkpoint.bytes_per_s; },
+          .range = kAtLeastZero,
+          .doc = "What one rank writes at most; 0 = as fast as it goes."},
+};
+
 std::vector<Field> all_fields() {
   std::vector<Field> all;
   for (const std::span<const Field> part :
        {model_fields(), cluster_fields(), device_fields(), parallel_fields(), train_fields(),
-        stack_fields(), std::span<const Field>(kData), std::span<const Field>(kNumericsFields)}) {
+        stack_fields(), std::span<const Field>(kData), std::span<const Field>(kNumericsFields),
+        std::span<const Field>(kCheckpoint)}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;

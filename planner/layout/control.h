@@ -7,7 +7,7 @@
 namespace nqd::planner {
 
 // Exact sums (engine/numerics/exact_sum.h: 71 words each) of losses, of squared gradients, and two
-// more for the gradient noise scale; the number of tokens.
-inline constexpr std::size_t kTotalsWords = 4 * 71 + 1;
+// more for the gradient noise scale; the number of tokens; how many ranks are asked to stop.
+inline constexpr std::size_t kTotalsWords = 4 * 71 + 2;
 
 }  // namespace nqd::planner

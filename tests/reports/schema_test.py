@@ -26,7 +26,7 @@ OPEN_OBJECTS = {"libraries", "environment", "definitions", "predicted_plan", "ca
 # Absent where they do not apply: a run without a fault, curves that are priced by their pieces.
 # Of documents before there were any, or of what was not measured.
 OPTIONAL = {"fault", "break_bytes", "held_out_fraction", "points", "hold_out", "skipped",
-            "skipped_steps", "noise_scale_sequences"}
+            "skipped_steps", "noise_scale_sequences", "resumed", "checkpoints", "stopped"}
 
 EVIDENCE = ["bench.json", "bench-odd.json", "bench-bare.json", "train.json", "train-fault.json",
             "train-empty.json", "train-nan.json", "calibration.json", "doctor.json"]

@@ -229,21 +229,40 @@ std::optional<std::string> UnitStore::first_non_finite() const {
   return std::nullopt;
 }
 
+ShardRun UnitStore::shard_of(const Run& run) const {
+  ShardRun shard;
+  shard.tensor = &tensor_of(run);
+  shard.unit = run.unit;
+  shard.local = run.begin - shard.tensor->offset;
+  shard.weights = floats(float_weights(run.unit, run.begin), run.count);
+  shard.gradient = floats(gradient(run.unit, run.begin), run.count);
+  for (std::size_t i = 0; i < memory_.count("moments"); ++i) {
+    shard.moments.push_back(floats(state("moments", i, run.unit, run.begin), run.count));
+  }
+  if (layout_.shape.ema) shard.ema = floats(state("ema", 0, run.unit, run.begin), run.count);
+  return shard;
+}
+
 void UnitStore::for_each_shard(const std::function<void(const ShardRun&)>& f) {
   // Peers may still read the own part of an earlier publish.
   weights_.settle();
+  for (const Run& run : runs_) f(shard_of(run));
+}
+
+// Replicas that hold the same part each save a piece of it.
+UnitStore::Run UnitStore::saved_part(const Run& run) const {
+  const bool copies = layout_.shape.engine != planner::Engine::kZero1;
+  const std::int64_t replicas = copies ? layout_.shape.replicas() : 1;
+  const std::int64_t piece = (place(run.unit).part + replicas - 1) / replicas;
+  const std::int64_t begin = layout_.own_begin(run.unit) + (copies ? layout_.replica * piece : 0);
+  const Range own = overlap({run.begin, run.begin + run.count}, {begin, begin + piece});
+  return {run.unit, run.tensor, own.begin, own.empty() ? 0 : own.end - own.begin};
+}
+
+void UnitStore::for_each_saved(const std::function<void(const ShardRun&)>& f) {
   for (const Run& run : runs_) {
-    ShardRun shard;
-    shard.tensor = &tensor_of(run);
-    shard.unit = run.unit;
-    shard.local = run.begin - shard.tensor->offset;
-    shard.weights = floats(float_weights(run.unit, run.begin), run.count);
-    shard.gradient = floats(gradient(run.unit, run.begin), run.count);
-    for (std::size_t i = 0; i < memory_.count("moments"); ++i) {
-      shard.moments.push_back(floats(state("moments", i, run.unit, run.begin), run.count));
-    }
-    if (layout_.shape.ema) shard.ema = floats(state("ema", 0, run.unit, run.begin), run.count);
-    f(shard);
+    const Run saved = saved_part(run);
+    if (counts(run) && saved.count > 0) f(shard_of(saved));
   }
 }
 

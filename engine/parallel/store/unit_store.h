@@ -133,6 +133,9 @@ class UnitStore {
 
   // What this rank updates. Valid while the store lives, gradients after finish_step.
   void for_each_shard(const std::function<void(const ShardRun&)>& f);
+  // The same, of what this rank saves: over all ranks of the world each element of the model once.
+  // Copies share the work.
+  void for_each_saved(const std::function<void(const ShardRun&)>& f);
   // Collective under zero1 and zero2. After the update: 16-bit weights follow their master, and
   // ranks get each other's parts (acquire waits for what it needs).
   void publish();
@@ -153,6 +156,8 @@ class UnitStore {
 
   const UnitPlace& place(int unit) const { return layout_.places[static_cast<std::size_t>(unit)]; }
   const planner::LocalTensor& tensor_of(const Run& run) const;
+  ShardRun shard_of(const Run& run) const;
+  Run saved_part(const Run& run) const;
   void find_runs();
   void fill_piece(int unit, const planner::TensorSpec& tensor, std::int64_t full,
                   std::int64_t begin, std::int64_t count, const Fill& fill);

@@ -93,6 +93,19 @@ TEST_CASE("files longer than a block, on a disk") {
   for (std::size_t i = 0; i < out.size(); ++i) REQUIRE(out[i] == static_cast<float>(i + 250000));
 }
 
+TEST_CASE("a generation of every format version is still read") {
+  // Written by this test's save_toy, once a version: step 7, four ranks.
+  for (const char* const version : {"v1"}) {
+    const std::filesystem::path root =
+        std::filesystem::path(NQD_SOURCE_DIR) / "tests/fixtures/checkpoints" / version;
+    const engine::CheckpointReader reader(engine::disk(),
+                                          engine::find_generation(engine::disk(), root)->folder);
+    CHECK(reader.verify().empty());
+    CHECK(testing::holds(reader, 7));
+    CHECK(reader.manifest().mesh == "ddp dp 2 tp 2 pp 1");
+  }
+}
+
 TEST_CASE("every flipped bit of a generation is found, and named") {
   MemoryStorage storage;
   const engine::Manifest manifest = testing::save_toy(storage, kRoot, 5, {2, 2});

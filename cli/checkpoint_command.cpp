@@ -1,0 +1,142 @@
+// nqd checkpoint list | inspect | verify | prune: what a run has saved.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "cli/command.h"
+#include "engine/checkpoint/generations.h"
+#include "engine/checkpoint/reader.h"
+#include "reports/checkpoint_json.h"
+
+namespace nqd::cli {
+namespace {
+
+struct Flags {
+  std::string folder;
+  engine::KeepPolicy keep;
+  bool json = false;
+};
+
+// A folder of generations, or one of them. Throws Error (kUsage, NQD2080) where there is none.
+std::filesystem::path generation_of(const Flags& flags) {
+  const auto found = engine::find_generation(engine::disk(), flags.folder);
+  if (!found) {
+    throw Error(ExitCode::kUsage, "NQD2080", flags.folder + " has no complete generation",
+                "give the folder that holds LATEST, or one generation in it");
+  }
+  if (!found->warning.empty()) std::cerr << found->warning << '\n';
+  return found->folder;
+}
+
+std::vector<engine::GenerationInfo> generations_of(const Flags& flags) {
+  std::vector<engine::GenerationInfo> all = engine::list_generations(engine::disk(), flags.folder);
+  if (!all.empty()) return all;
+  throw Error(ExitCode::kUsage, "NQD2080", flags.folder + " has no generations",
+              "give checkpoint.path of a run, by default runs/NAME/checkpoints");
+}
+
+int run_list(const Flags& flags) {
+  const std::vector<engine::GenerationInfo> all = generations_of(flags);
+  if (flags.json) {
+    std::cout << reports::generations_json(all);
+    return 0;
+  }
+  std::printf("%12s  %-10s %-21s %-26s %s\n", "step", "bytes", "written", "mesh", "generation");
+  for (const engine::GenerationInfo& one : all) {
+    std::printf("%12lld  %-10s %-21s %-26s %s%s\n", static_cast<long long>(one.step),
+                one.complete ? format_bytes(static_cast<double>(one.bytes)).c_str() : "-",
+                one.written_at.c_str(), one.mesh.c_str(), one.name.c_str(),
+                one.latest     ? "  LATEST"
+                : one.complete ? ""
+                               : "  incomplete");
+  }
+  return 0;
+}
+
+int run_inspect(const Flags& flags) {
+  const engine::CheckpointReader reader(engine::disk(), generation_of(flags));
+  const engine::Manifest& manifest = reader.manifest();
+  if (flags.json) {
+    std::cout << reports::manifest_summary_json(manifest, reader.manifest_sha256());
+    return 0;
+  }
+  std::cout << manifest.generation << ", step " << manifest.state.step << ", written "
+            << manifest.written_at << " by " << manifest.mesh << '\n';
+  std::int64_t elements = 0;
+  for (const engine::CheckpointTensor& tensor : manifest.tensors) elements += tensor.elements();
+  std::cout << manifest.tensors.size() << " tensors, " << elements << " elements, each with";
+  for (const engine::Quantity quantity : manifest.quantities) {
+    std::cout << ' ' << engine::name(quantity);
+  }
+  std::cout << '\n' << manifest.files.size() << " files\n";
+  for (const engine::CheckpointTensor& tensor : manifest.tensors) {
+    std::string shape;
+    for (const std::int64_t extent : tensor.shape) {
+      shape += (shape.empty() ? "" : ", ") + std::to_string(extent);
+    }
+    std::printf("  %-40s [%s]\n", tensor.name.c_str(), shape.c_str());
+  }
+  return 0;
+}
+
+int run_verify(const Flags& flags) {
+  const engine::CheckpointReader reader(engine::disk(), generation_of(flags));
+  const std::vector<engine::CheckpointDamage> damage = reader.verify();
+  if (flags.json) {
+    std::cout << reports::damage_json(reader.manifest().generation, damage);
+  } else if (damage.empty()) {
+    std::cout << reader.folder().string() << ": every byte is as it was written\n";
+  }
+  for (const engine::CheckpointDamage& one : damage) {
+    std::cerr << (reader.folder() / one.file).string() << ": " << one.what << '\n';
+  }
+  return damage.empty() ? 0 : static_cast<int>(ExitCode::kNo);
+}
+
+int run_prune(const Flags& flags) {
+  generations_of(flags);
+  for (const std::string& name : engine::prune(engine::disk(), flags.folder, flags.keep)) {
+    std::cout << "removed " << name << '\n';
+  }
+  return 0;
+}
+
+void add(CLI::App& group, const std::string& name, const std::string& doc,
+         const std::shared_ptr<Flags>& flags, Context& context, int (*run)(const Flags&)) {
+  CLI::App* const command = group.add_subcommand(name, doc);
+  command->add_option("folder", flags->folder, "checkpoint.path of a run, or one generation")
+      ->required();
+  if (name == "prune") {
+    command->add_option("--keep-last", flags->keep.last, "newest generations to keep")
+        ->check(CLI::Range(1, 1 << 20))
+        ->capture_default_str();
+    command->add_option("--keep-every", flags->keep.every, "keep those of steps that it divides")
+        ->check(CLI::NonNegativeNumber);
+  } else {
+    command->add_flag("--json", flags->json, "print a document on stdout");
+  }
+  command->callback([=, &context] { context.exit_code = run(*flags); });
+}
+
+}  // namespace
+
+void add_checkpoint_command(CLI::App& app, Context& context) {
+  CLI::App* const group =
+      app.add_subcommand("checkpoint", "List, describe, verify and prune what a run has saved");
+  group->require_subcommand(1);
+  const auto flags = std::make_shared<Flags>();
+  add(*group, "list", "all generations, also those that a cut save left", flags, context, run_list);
+  add(*group, "inspect", "step, mesh and tensors of a generation", flags, context, run_inspect);
+  add(*group, "verify", "read every byte against its checksum", flags, context, run_verify);
+  add(*group, "prune", "remove generations, never the one that LATEST names", flags, context,
+      run_prune);
+}
+
+}  // namespace nqd::cli

@@ -1,0 +1,73 @@
+#include "engine/checkpoint/state.h"
+
+#include <map>
+#include <string>
+#include <utility>
+
+namespace nqd::engine {
+namespace {
+
+std::span<float> values_of(const ShardRun& run, Quantity quantity) {
+  switch (quantity) {
+    case Quantity::kWeights:
+      return run.weights;
+    case Quantity::kMoment0:
+      return run.moments[0];
+    case Quantity::kMoment1:
+      return run.moments[1];
+    case Quantity::kEma:
+      return run.ema;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<Quantity> quantities_of(const planner::StateShape& shape) {
+  std::vector<Quantity> found = {Quantity::kWeights};
+  if (shape.moments > 0) found.push_back(Quantity::kMoment0);
+  if (shape.moments > 1) found.push_back(Quantity::kMoment1);
+  if (shape.ema) found.push_back(Quantity::kEma);
+  return found;
+}
+
+std::vector<ShardPart> saved_parts(UnitStore& store) {
+  std::vector<ShardPart> parts;
+  for (const Quantity quantity : quantities_of(store.shape())) {
+    std::map<std::string, std::size_t> place;
+    store.for_each_saved([&](const ShardRun& run) {
+      const std::string& tensor = run.tensor->full.name;
+      const auto [at, added] = place.emplace(tensor, parts.size());
+      if (added) parts.push_back({tensor, quantity, {}, {}});
+      ShardPart& part = parts[at->second];
+      const std::span<float> values = values_of(run, quantity);
+      for_each_piece(*run.tensor, run.local, static_cast<std::int64_t>(values.size()),
+                     [&](std::int64_t full, std::int64_t, std::int64_t count) {
+                       append_run(part.extents, full, count);
+                     });
+      part.values.push_back(values);
+    });
+  }
+  return parts;
+}
+
+void restore(UnitStore& store, const CheckpointReader& reader) {
+  store.initialize(
+      [&](const planner::TensorSpec& tensor, std::int64_t begin, std::span<float> out) {
+        reader.read(Quantity::kWeights, tensor.name, begin, out);
+      });
+  for (const Quantity quantity : quantities_of(store.shape())) {
+    if (quantity == Quantity::kWeights) continue;
+    store.for_each_shard([&](const ShardRun& run) {
+      const std::span<float> values = values_of(run, quantity);
+      for_each_piece(*run.tensor, run.local, static_cast<std::int64_t>(values.size()),
+                     [&](std::int64_t full, std::int64_t local, std::int64_t count) {
+                       reader.read(quantity, run.tensor->full.name, full,
+                                   values.subspan(static_cast<std::size_t>(local - run.local),
+                                                  static_cast<std::size_t>(count)));
+                     });
+    });
+  }
+}
+
+}  // namespace nqd::engine

@@ -1,0 +1,22 @@
+// Between a rank's store and the parts of a generation.
+#pragma once
+
+#include <vector>
+
+#include "engine/checkpoint/reader.h"
+#include "engine/checkpoint/shard.h"
+#include "engine/parallel/store/unit_store.h"
+
+namespace nqd::engine {
+
+// weights, the optimizer's moments, ema: what a store of this shape has.
+std::vector<Quantity> quantities_of(const planner::StateShape& shape);
+
+// What this rank saves: views of the store, valid until it changes.
+std::vector<ShardPart> saved_parts(UnitStore& store);
+
+// Sets weights, moments and ema of all that this rank holds, whatever mesh wrote the generation.
+// Local; to be called in place of UnitStore::initialize. Throws what CheckpointReader::read does.
+void restore(UnitStore& store, const CheckpointReader& reader);
+
+}  // namespace nqd::engine

@@ -1,0 +1,160 @@
+#include "engine/train/checkpoints.h"
+
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <random>
+#include <utility>
+
+#include "base/checksum.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "engine/checkpoint/shard.h"
+#include "engine/checkpoint/state.h"
+#include "engine/io/checkpoint_json.h"
+#include "engine/parallel/agree.h"
+
+namespace nqd::engine {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Collective. Rank 0's text, of at most 1,000 bytes.
+std::string of_rank_0(collectives::Communicator& world, const std::string& text) {
+  std::array<char, 1024> bytes{};
+  if (world.rank() == 0)
+    std::memcpy(bytes.data(), text.data(), std::min(text.size(), bytes.size() - 1));
+  world.broadcast(std::as_writable_bytes(std::span(bytes)), 0);
+  return bytes.data();
+}
+
+std::string utc_now() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+std::string random_run() {
+  std::random_device device;
+  return hex64((std::uint64_t{device()} << 32U) | device()).substr(0, 8);
+}
+
+// The record of one rank's file, until the manifest holds it.
+std::string record_name(int rank) { return shard_name(rank) + ".json"; }
+
+std::string mesh_text(const planner::ParallelSpec& mesh) {
+  return std::string(planner::name(mesh.engine)) + " dp " + std::to_string(mesh.dp) + " tp " +
+         std::to_string(mesh.tp) + " pp " + std::to_string(mesh.pp);
+}
+
+}  // namespace
+
+Checkpoints::Checkpoints(collectives::Communicator& world, const planner::Config& config,
+                         const CheckpointOptions& options, Storage& storage)
+    : world_(world), config_(config), options_(options), storage_(storage) {}
+
+// The folder that all ranks read, though another run may publish meanwhile.
+std::string Checkpoints::agreed_resume() {
+  std::string found;
+  attempt_together(world_, [&] {
+    if (world_.rank() != 0) return;
+    if (!options_.resume.empty()) {
+      const auto generation = find_generation(storage_, options_.resume);
+      if (generation && !generation->warning.empty()) log::warn(generation->warning);
+      if (generation) found = generation->folder.string();
+    }
+    const bool among_others = found.empty() && config_.checkpoint.every > 0 &&
+                              read_latest(storage_, options_.folder).has_value();
+    if (!among_others) return;
+    throw Error(ExitCode::kUsage, "NQD2085",
+                options_.folder.string() +
+                    " has the generations of a run, and this one would start "
+                    "anew among them",
+                "pass --resume auto to go on with it, or set another checkpoint.path");
+  });
+  return of_rank_0(world_, found);
+}
+
+std::unique_ptr<CheckpointReader> Checkpoints::open(const std::string& data_digest) {
+  run_ = of_rank_0(world_, random_run());
+  data_digest_ = of_rank_0(world_, data_digest);
+  const std::string folder = agreed_resume();
+  if (folder.empty()) return nullptr;
+  std::unique_ptr<CheckpointReader> reader;
+  attempt_together(world_, [&] {
+    reader = std::make_unique<CheckpointReader>(storage_, folder);
+    RunValues values = options_.values;
+    values["data.digest"] = data_digest_;
+    check_resumable(reader->manifest(), values, options_.allowed_changes);
+  });
+  if (world_.rank() == 0) {
+    log::info("going on after step " + std::to_string(reader->manifest().state.step) + " from " +
+              folder);
+  }
+  return reader;
+}
+
+bool Checkpoints::is_due(std::int64_t step) const {
+  const std::int64_t every = config_.checkpoint.every;
+  return every > 0 && (step % every == 0 || step == config_.train.steps);
+}
+
+Manifest Checkpoints::head(const UnitStore& store, const RunState& state) const {
+  Manifest manifest;
+  manifest.generation = generation_name(state.step, run_);
+  manifest.written_at = utc_now();
+  manifest.mesh = mesh_text(config_.parallel);
+  manifest.data_digest = data_digest_;
+  manifest.config = options_.values;
+  manifest.state = state;
+  manifest.quantities = quantities_of(store.shape());
+  for (const planner::TensorSpec& tensor : planner::parameters(config_.model)) {
+    manifest.tensors.push_back({tensor.name, tensor.shape});
+  }
+  return manifest;
+}
+
+void Checkpoints::write_own(UnitStore& store, const std::filesystem::path& folder) {
+  ShardOptions options;
+  options.bytes_per_s = config_.checkpoint.bytes_per_s;
+  const std::vector<ShardPart> parts = saved_parts(store);
+  const CheckpointFile file =
+      write_shard(storage_, folder, shard_name(world_.rank()), parts, options);
+  replace_text(storage_, folder / record_name(world_.rank()), checkpoint_file_json(file));
+}
+
+void Checkpoints::publish_all(Manifest manifest) {
+  const std::filesystem::path folder = options_.folder / manifest.generation;
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    const std::filesystem::path path = folder / record_name(rank);
+    manifest.files.push_back(parse_checkpoint_file(read_text(storage_, path), path.string()));
+  }
+  publish(storage_, options_.folder, manifest);
+  for (int rank = 0; rank < world_.size(); ++rank) storage_.remove(folder / record_name(rank));
+  prune(storage_, options_.folder, {config_.checkpoint.keep_last, config_.checkpoint.keep_every});
+}
+
+CheckpointRecord Checkpoints::save(UnitStore& store, const RunState& state) {
+  const Clock::time_point start = Clock::now();
+  Manifest manifest = head(store, state);
+  const std::filesystem::path folder = options_.folder / manifest.generation;
+  attempt_together(world_, [&] {
+    storage_.make_folder(folder);
+    storage_.sync_folder(options_.folder);
+    write_own(store, folder);
+  });
+  CheckpointRecord record{state.step, manifest.generation, 0, 0};
+  attempt_together(world_, [&] {
+    if (world_.rank() == 0) publish_all(std::move(manifest));
+  });
+  const planner::StateShape& shape = store.shape();
+  record.bytes = planner::parameter_count(config_.model) *
+                 static_cast<std::int64_t>(quantities_of(shape).size() * sizeof(float));
+  record.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  return record;
+}
+
+}  // namespace nqd::engine

@@ -1,0 +1,91 @@
+#include "reports/checkpoint_json.h"
+
+#include "reports/json_writer.h"
+
+namespace nqd::reports {
+
+using Layout = JsonWriter::Layout;
+
+std::string generations_json(const std::vector<engine::GenerationInfo>& generations) {
+  JsonWriter json;
+  json.begin_object();
+  json.key("generations").begin_array();
+  for (const engine::GenerationInfo& one : generations) {
+    json.begin_object(Layout::kInline);
+    json.field("name", one.name);
+    json.field("step", one.step);
+    json.field("bytes", one.bytes);
+    json.field("written_at", one.written_at);
+    json.field("mesh", one.mesh);
+    json.field("complete", one.complete);
+    json.field("latest", one.latest);
+    json.field("why", one.why);
+    json.end();
+  }
+  json.end();
+  json.end();
+  return json.take();
+}
+
+std::string manifest_summary_json(const engine::Manifest& manifest, const std::string& sha256) {
+  JsonWriter json;
+  json.begin_object();
+  json.field("generation", manifest.generation);
+  json.field("manifest_sha256", sha256);
+  json.field("step", manifest.state.step);
+  json.field("skipped_steps", manifest.state.skipped_steps);
+  json.field("written_at", manifest.written_at);
+  json.field("mesh", manifest.mesh);
+  json.field("data_digest", manifest.data_digest);
+  json.key("config").begin_object();
+  for (const auto& [key, value] : manifest.config) json.field(key, value);
+  json.end();
+  json.key("quantities").begin_array(Layout::kInline);
+  for (const engine::Quantity quantity : manifest.quantities) json.value(engine::name(quantity));
+  json.end();
+  json.key("tensors").begin_array();
+  for (const engine::CheckpointTensor& tensor : manifest.tensors) {
+    json.begin_object(Layout::kInline);
+    json.field("name", tensor.name);
+    json.key("shape").begin_array(Layout::kInline);
+    for (const std::int64_t extent : tensor.shape) json.value(extent);
+    json.end();
+    json.end();
+  }
+  json.end();
+  json.key("files").begin_array();
+  for (const engine::CheckpointFile& file : manifest.files) {
+    json.begin_object(Layout::kInline);
+    json.field("name", file.name);
+    json.field("bytes", file.bytes);
+    json.end();
+  }
+  json.end();
+  json.end();
+  return json.take();
+}
+
+std::string damage_json(const std::string& generation,
+                        const std::vector<engine::CheckpointDamage>& damage) {
+  JsonWriter json;
+  json.begin_object();
+  json.field("generation", generation);
+  json.field("ok", damage.empty());
+  json.key("damage").begin_array();
+  for (const engine::CheckpointDamage& one : damage) {
+    json.begin_object();
+    json.field("file", one.file);
+    json.field("begin", one.begin);
+    json.field("end", one.end);
+    json.key("tensors").begin_array();
+    for (const std::string& tensor : one.tensors) json.value(tensor);
+    json.end();
+    json.field("what", one.what);
+    json.end();
+  }
+  json.end();
+  json.end();
+  return json.take();
+}
+
+}  // namespace nqd::reports

@@ -1,0 +1,20 @@
+// `nqd checkpoint … --json`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/checkpoint/generations.h"
+#include "engine/checkpoint/reader.h"
+
+namespace nqd::reports {
+
+// {"generations": [{"name", "step", "bytes", "written_at", "mesh", "complete", "latest", "why"}]}.
+std::string generations_json(const std::vector<engine::GenerationInfo>& generations);
+// Of the manifest what a person asks: state, config, tensors and the sizes of files.
+std::string manifest_summary_json(const engine::Manifest& manifest, const std::string& sha256);
+// {"generation", "ok", "damage": [{"file", "begin", "end", "tensors", "what"}]}.
+std::string damage_json(const std::string& generation,
+                        const std::vector<engine::CheckpointDamage>& damage);
+
+}  // namespace nqd::reports

@@ -32,6 +32,7 @@ void add_report_command(CLI::App& app, Context& context);
 void add_schema_command(CLI::App& app, Context& context);
 void add_search_command(CLI::App& app, Context& context);
 void add_simulate_command(CLI::App& app, Context& context);
+void add_supervise_command(CLI::App& app, Context& context);
 void add_train_command(CLI::App& app, Context& context);
 void add_validate_model_command(CLI::App& app, Context& context);
 

@@ -35,6 +35,7 @@ void add_commands(CLI::App& app, Context& context) {
   add_calc_command(app, context);
   add_simulate_command(app, context);
   add_data_command(app, context);
+  add_supervise_command(app, context);
   add_train_command(app, context);
   add_parity_command(app, context);
   add_report_command(app, context);

@@ -238,6 +238,9 @@ constexpr std::array kTable = {
     CodeInfo{"NQD1403", "the ranks of a host need more memory than it allows",
              "The planned memory of all ranks on one host exceeds its memory, or the limit of its "
              "cgroup. Use fewer ranks a host, a smaller micro-batch, or a smaller model."},
+    CodeInfo{"NQD1404", "a command that cannot be supervised",
+             "`nqd supervise` starts a run again from its last save, so the command behind -- has "
+             "to be a `train` of a config with `--resume auto`."},
 };
 
 }  // namespace

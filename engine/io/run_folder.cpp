@@ -128,6 +128,7 @@ void RunFolder::continue_after(std::int64_t step) {
     write_file(metrics_path(), kept);
   }
   open_metrics();
+  append_metrics("{\"resumed_after\": " + std::to_string(step) + "}");
 }
 
 void RunFolder::append_metrics(std::string_view line) {

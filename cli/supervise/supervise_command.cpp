@@ -1,0 +1,186 @@
+// nqd supervise -- COMMAND: starts a run, and starts it again when a fault ends it.
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "cli/command.h"
+#include "cli/stop_signals.h"
+#include "cli/supervise/attempts.h"
+#include "cli/supervise/child.h"
+#include "engine/io/metrics.h"
+
+namespace nqd::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Options {
+  int max_restarts = 10;
+  int give_up_after = 3;
+  double back_off_s = 1;
+  bool json = false;
+  std::vector<std::string> command;
+};
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+class Supervisor {
+ public:
+  explicit Supervisor(const Options& options)
+      : options_(options), folder_(run_folder_of(options.command)) {}
+
+  int run() {
+    watch_stop_signals();
+    while (true) {
+      run_once();
+      const Attempt& last = attempts_.back();
+      if (!goes_on(last)) return last.exit_code;
+      const int restart = static_cast<int>(attempts_.size()) - 1;
+      const double wait_s = back_off_s(fruitless_, options_.back_off_s);
+      log::warn("attempt " + std::to_string(last.number) + " ended with " +
+                std::to_string(last.exit_code) + " after step " +
+                std::to_string(last.last_step.value_or(0)) + "; restart " +
+                std::to_string(restart + 1) + " of " + std::to_string(options_.max_restarts) +
+                " in " + format_seconds(wait_s));
+      if (!wait(wait_s)) return static_cast<int>(ExitCode::kStopped);
+    }
+  }
+
+  const std::vector<Attempt>& attempts() const { return attempts_; }
+  const std::filesystem::path& folder() const { return folder_; }
+
+ private:
+  static constexpr auto kPoll = std::chrono::milliseconds(10);
+
+  // False when the supervisor was asked to stop meanwhile.
+  bool wait(double seconds) const {
+    const Clock::time_point start = Clock::now();
+    while (seconds_since(start) < seconds && !stop_signal_came())
+      std::this_thread::sleep_for(kPoll);
+    return !stop_signal_came();
+  }
+
+  bool goes_on(const Attempt& last) {
+    if (!is_worth_restarting(last.exit_code) || stop_signal_came()) return false;
+    const bool fruitful = last.last_step.value_or(0) > furthest_;
+    furthest_ = std::max(furthest_, last.last_step.value_or(0));
+    fruitless_ = fruitful ? 0 : fruitless_ + 1;
+    if (fruitless_ >= options_.give_up_after) {
+      log::error(std::to_string(fruitless_) + " attempts in a row came no further than step " +
+                 std::to_string(furthest_) + ": the fault is not one that passes");
+      return false;
+    }
+    if (static_cast<int>(attempts_.size()) <= options_.max_restarts) return true;
+    log::error("the run failed again after " + std::to_string(options_.max_restarts) +
+               " restarts (--max-restarts)");
+    return false;
+  }
+
+  void run_once() {
+    Attempt attempt;
+    attempt.number = static_cast<int>(attempts_.size());
+    const std::filesystem::path metrics = folder_ / "metrics.jsonl";
+    const auto before = last_written(metrics);
+    const Clock::time_point start = Clock::now();
+    Child child(options_.command);
+    bool told = false;
+    std::optional<int> code;
+    while (!code) {
+      code = child.ended();
+      if (last_written(metrics) != before) attempt.last_step = engine::last_step(metrics);
+      if (attempt.last_step && !attempt.recovery_s && !attempts_.empty()) {
+        attempt.recovery_s = seconds_since(ended_);
+        log::info("recovered in " + format_seconds(*attempt.recovery_s));
+      }
+      // Launchers pass it on to the ranks; at SIGTERM mpirun ends them within a second.
+      if (stop_signal_came() && !told) child.signal(SIGUSR1);
+      told = stop_signal_came();
+      if (!code) std::this_thread::sleep_for(kPoll);
+    }
+    attempt.exit_code = *code;
+    attempt.seconds = seconds_since(start);
+    ended_ = Clock::now();
+    if (attempt.last_step) {
+      attempt.first_step = engine::resumed_after(metrics).value_or(0) + 1;
+      if (const auto reached = step_before()) {
+        attempt.lost_steps = std::max<std::int64_t>(0, *reached + 1 - *attempt.first_step);
+      }
+    }
+    attempts_.push_back(attempt);
+  }
+
+  // The last step that an earlier attempt made.
+  std::optional<std::int64_t> step_before() const {
+    for (auto one = attempts_.rbegin(); one != attempts_.rend(); ++one) {
+      if (one->last_step) return one->last_step;
+    }
+    return std::nullopt;
+  }
+
+  static std::optional<std::filesystem::file_time_type> last_written(
+      const std::filesystem::path& path) {
+    std::error_code error;
+    const auto time = std::filesystem::last_write_time(path, error);
+    return error ? std::nullopt : std::optional(time);
+  }
+
+  const Options& options_;
+  const std::filesystem::path folder_;
+  std::vector<Attempt> attempts_;
+  Clock::time_point ended_{};  // of the last attempt
+  std::int64_t furthest_ = 0;  // step
+  int fruitless_ = 0;          // attempts in a row that came no further
+};
+
+int run(const Options& options) {
+  Supervisor supervisor(options);
+  const int code = supervisor.run();
+  const std::string document = attempts_json(supervisor.attempts());
+  std::error_code error;
+  if (std::filesystem::is_directory(supervisor.folder(), error)) {
+    write_file(supervisor.folder() / "attempts.json", document);
+  }
+  if (options.json) std::cout << document;
+  return code;
+}
+
+}  // namespace
+
+void add_supervise_command(CLI::App& app, Context& context) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "supervise", "Start a run, and start it again from its last save when a fault ends it");
+  command->add_option("--max-restarts", options->max_restarts, "restarts in all")
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
+  command
+      ->add_option("--give-up-after", options->give_up_after,
+                   "attempts in a row that came no further")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  command
+      ->add_option("--back-off", options->back_off_s,
+                   "seconds before a restart; doubled while attempts come no further, up to 60")
+      ->check(CLI::Range(0.0, 60.0))
+      ->capture_default_str();
+  command->add_flag("--json", options->json, "print what every attempt came to on stdout");
+  command->add_option("command", options->command, "behind --: mpirun -n 4 nqd train …")
+      ->required();
+  command->positionals_at_end();
+  command->callback([options, &context] { context.exit_code = run(*options); });
+}
+
+}  // namespace nqd::cli

@@ -2,17 +2,26 @@
 #include <memory>
 
 #include "cli/calc/calc.h"
-#include "planner/formulas/resilience.h"
+#include "planner/formulas/failure_simulation.h"
 
 namespace nqd::cli {
 namespace {
 
 using planner::Resilience;
 
+constexpr std::int64_t kMostRuns = 1'000'000;
+// Saves that a simulated run makes.
+constexpr double kIntervalsARun = 200;
+
 struct CheckpointOptions {
   double save_s = 0;
   std::optional<double> interval_s;
   std::optional<double> mtbf_s;
+  std::optional<double> device_mtbf_s;
+  std::int64_t devices = 0;
+  double restart_s = 0;
+  std::int64_t runs = 0;  // to simulate
+  double shape = 1;
   std::optional<double> gpus;
   std::optional<double> price;  // $ an hour and GPU
 };
@@ -35,6 +44,56 @@ void add_intervals(double save_s, double mtbf_s, CalcReport& report) {
   report.figures.push_back(std::move(daly));
 }
 
+// Goodput of saving as often as given, and as often as each rule says.
+void add_goodput_table(const CheckpointOptions& options, double mtbf_s, CalcReport& report) {
+  Resilience r{options.save_s, 0, mtbf_s, options.restart_s};
+  CalcTable table{"intervals",
+                  {{"rule", "rule", Unit::kNumber},
+                   {"interval_s", "interval", Unit::kSeconds},
+                   {"goodput_fraction", "goodput", Unit::kFraction}},
+                  {}};
+  if (options.runs > 0) {
+    table.columns.push_back({"simulated_fraction", "simulated", Unit::kFraction});
+    table.columns.push_back({"standard_error_fraction", "± standard error", Unit::kFraction});
+  }
+  const auto add = [&](const std::string& rule, double interval_s) {
+    if (interval_s <= 0) return;
+    r.interval_s = interval_s;
+    std::vector<CalcValue> row = {rule, interval_s, planner::exact_goodput(r)};
+    if (options.runs > 0) {
+      const planner::SimulatedRuns played = planner::simulate_failures(
+          r, {options.shape, 1}, kIntervalsARun * interval_s, static_cast<int>(options.runs));
+      row.emplace_back(played.goodput_fraction);
+      row.emplace_back(played.standard_error);
+    }
+    table.rows.push_back(std::move(row));
+  };
+  if (options.interval_s) add("uniform", *options.interval_s);
+  add("young", planner::young_interval_s(r.save_s, mtbf_s));
+  add("daly", planner::daly_interval_s(r.save_s, mtbf_s));
+  add("best", planner::best_interval_s(r));
+  report.tables.push_back(std::move(table));
+  report.notes.emplace_back(
+      "Goodput: τ/(M·e^(R/M)·(e^((τ+δ)/M) − 1)), for failures that come at random.");
+}
+
+// M of the whole job.
+std::optional<double> mtbf_of(const CheckpointOptions& options, CalcReport& report) {
+  if (options.device_mtbf_s.has_value() != (options.devices > 0)) {
+    throw_mismatch("--device-mtbf and --devices need each other", "give both, or --mtbf");
+  }
+  if (!options.device_mtbf_s) return options.mtbf_s;
+  if (options.mtbf_s) throw_mismatch("--mtbf and --device-mtbf say the same", "give one of them");
+  const double mtbf_s = *options.device_mtbf_s / static_cast<double>(options.devices);
+  report.inputs.emplace_back("device_mtbf_s", *options.device_mtbf_s);
+  report.inputs.emplace_back("devices", options.devices);
+  report.figures.push_back(
+      {"mtbf_s", "mean time between failures of the job", mtbf_s, Unit::kSeconds,
+       "M = device MTBF/devices",
+       compact(*options.device_mtbf_s) + "/" + std::to_string(options.devices)});
+  return mtbf_s;
+}
+
 void add_cost(const CheckpointOptions& options, double lost_s, CalcReport& report) {
   const std::string rate = compact(*options.gpus) + "·$" + compact(*options.price);
   report.figures.push_back({"cost_per_hour", "cost of an hour",
@@ -49,19 +108,21 @@ CalcReport compute_checkpoint(const CheckpointOptions& options) {
   if (options.gpus.has_value() != options.price.has_value()) {
     throw_mismatch("a cost needs --gpus and --price together", "give both, or neither");
   }
-  if (!options.interval_s && !options.mtbf_s) {
+  CalcReport report;
+  report.inputs.emplace_back("save_s", options.save_s);
+  const std::optional<double> mtbf_s = mtbf_of(options, report);
+  if (!options.interval_s && !mtbf_s) {
     throw_mismatch("neither --interval nor --mtbf is given, so there is nothing to compute",
                    "give --interval for the overhead of a habit, --mtbf for the best interval");
   }
-  CalcReport report;
-  report.inputs.emplace_back("save_s", options.save_s);
-  if (options.mtbf_s) {
-    report.inputs.emplace_back("mtbf_s", *options.mtbf_s);
-    add_intervals(options.save_s, *options.mtbf_s, report);
+  if (mtbf_s) {
+    report.inputs.emplace_back("mtbf_s", *mtbf_s);
+    report.inputs.emplace_back("restart_s", options.restart_s);
+    add_intervals(options.save_s, *mtbf_s, report);
+    add_goodput_table(options, *mtbf_s, report);
   }
-  const double interval_s = options.interval_s
-                                ? *options.interval_s
-                                : planner::daly_interval_s(options.save_s, *options.mtbf_s);
+  const double interval_s =
+      options.interval_s ? *options.interval_s : planner::daly_interval_s(options.save_s, *mtbf_s);
   report.inputs.emplace_back("interval_s", interval_s);
   report.figures.push_back({"overhead_fraction", "share of the time spent saving",
                             planner::checkpoint_overhead(options.save_s, interval_s),
@@ -139,6 +200,14 @@ void add_calc_checkpoint(CLI::App& calc, Context& context) {
       .quantity("--interval", options->interval_s, Unit::kSeconds,
                 "τ: useful work between saves [the best one for --mtbf]")
       .quantity("--mtbf", options->mtbf_s, Unit::kSeconds, "M: mean time between failures")
+      .quantity("--device-mtbf", options->device_mtbf_s, Unit::kSeconds,
+                "mean time between failures of one device")
+      .count("--devices", options->devices, "of the job, for --device-mtbf", 100'000'000)
+      .quantity("--restart-time", options->restart_s, Unit::kSeconds,
+                "R: from a failure to the next useful step", 0, false)
+      .count("--simulate", options->runs, "play so many runs through", kMostRuns)
+      .quantity("--shape", options->shape, Unit::kNumber,
+                "of the Weibull times between simulated failures; below 1 they come in bursts")
       .quantity("--gpus", options->gpus, Unit::kNumber, "devices of the job")
       .quantity("--price", options->price, Unit::kDollars, "of one device an hour")
       .computes(context, [options] { return compute_checkpoint(*options); });

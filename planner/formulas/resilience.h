@@ -32,5 +32,12 @@ struct Resilience {
 // Useful share of the time, to first order in 1/M: (1 − δ/(τ+δ))·(1 − (R + (τ+δ)/2)/M), and never
 // below 0.
 double goodput(const Resilience& resilience);
+// The same without approximation where failures come at random (exponential times between them),
+// also in saves and restarts. Daly (2006), equation 20: an interval takes
+// M·e^(R/M)·(e^((τ+δ)/M) − 1) on average.
+double exact_goodput(const Resilience& resilience);
+// The interval of the greatest exact goodput, to 1e-6 of itself; of `resilience.interval_s` it
+// makes no use.
+double best_interval_s(const Resilience& resilience);
 
 }  // namespace nqd::planner

@@ -171,6 +171,16 @@ class Calculations(unittest.TestCase):
         self.assertEqual((900, 2048, 512), (saves["mean_lost_s"], saves["cost_per_hour"],
                                             saves["cost_per_failure"]))
         best = self.calc("checkpoint", "--save-time", "4min", "--mtbf", "1d")
+        self.assertEqual(["young", "daly", "best"], [row["rule"] for row in best["intervals"]])
+        large = self.calc("checkpoint", "--save-time", "30s", "--device-mtbf", "43800h", "--devices", "100000",
+                          "--restart-time", "2min", "--interval", "30min", "--simulate", "200")
+        self.assertEqual(1576.8, large["mtbf_s"])
+        for row in large["intervals"]:
+            self.assertAlmostEqual(row["goodput_fraction"], row["simulated_fraction"],
+                                   delta=4 * row["standard_error_fraction"] + 0.01)
+        self.assertEqual(2, nqd("calc", "checkpoint", "--save-time", "1s", "--devices", "5")[0])
+        self.assertEqual(2, nqd("calc", "checkpoint", "--save-time", "1s", "--mtbf", "1d", "--devices", "5",
+                                "--device-mtbf", "1d")[0])
         self.assertAlmostEqual((2 * 240 * 86400) ** 0.5, best["young_interval_s"], places=9)
         self.assertLess(best["daly_interval_s"], best["young_interval_s"])
         self.assertEqual(best["inputs"]["interval_s"], best["daly_interval_s"])

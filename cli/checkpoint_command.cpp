@@ -1,4 +1,4 @@
-// nqd checkpoint list | inspect | verify | prune: what a run has saved.
+// nqd checkpoint list | inspect | verify | diff | export | prune: what a run has saved.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -11,8 +11,11 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "cli/command.h"
+#include "engine/checkpoint/compare.h"
 #include "engine/checkpoint/generations.h"
 #include "engine/checkpoint/reader.h"
+#include "engine/io/hugging_face.h"
+#include "planner/config/config.h"
 #include "reports/checkpoint_json.h"
 
 namespace nqd::cli {
@@ -20,6 +23,9 @@ namespace {
 
 struct Flags {
   std::string folder;
+  std::string other;  // diff: what it is compared with; export: where to
+  std::string type = "float32";
+  bool ema = false;
   engine::KeepPolicy keep;
   bool json = false;
 };
@@ -100,6 +106,67 @@ int run_verify(const Flags& flags) {
   return damage.empty() ? 0 : static_cast<int>(ExitCode::kNo);
 }
 
+int run_diff(const Flags& flags) {
+  Flags second = flags;
+  second.folder = flags.other;
+  const engine::CheckpointReader a(engine::disk(), generation_of(flags));
+  const engine::CheckpointReader b(engine::disk(), generation_of(second));
+  const engine::CheckpointDifferences found = engine::compare_generations(a, b);
+  if (flags.json) {
+    std::cout << reports::differences_json(a.manifest().generation, b.manifest().generation, found);
+    return found.same() ? 0 : static_cast<int>(ExitCode::kNo);
+  }
+  for (const engine::ValueDifference& one : found.values) {
+    std::cout << one.key << ": " << one.a << " | " << one.b << '\n';
+  }
+  for (const engine::TensorDifference& one : found.tensors) {
+    std::cout << engine::name(one.quantity) << " of " << one.tensor << ": ";
+    if (one.only_in.empty()) {
+      std::printf("%lld elements differ, by %.3g at most, by %.3g of the norm\n",
+                  static_cast<long long>(one.elements), one.largest, one.relative_norm);
+    } else {
+      std::cout << "only in the " << (one.only_in == "a" ? "first\n" : "second\n");
+    }
+    std::fflush(stdout);
+  }
+  if (found.same()) std::cout << "the same bits\n";
+  return found.same() ? 0 : static_cast<int>(ExitCode::kNo);
+}
+
+// The model section as the run had it.
+planner::ModelSpec model_of(const engine::Manifest& manifest) {
+  std::string text;
+  std::string section;
+  for (const auto& [key, value] : manifest.config) {
+    if (!key.starts_with("model.")) continue;
+    const std::size_t dot = key.rfind('.');
+    const std::string parent = key.substr(0, dot);
+    // "model.moe" is a section of the model's.
+    const std::string indent = parent == "model" ? "  " : "    ";
+    if (text.empty()) text = "model:\n";
+    if (parent != section && parent != "model") text += "  " + parent.substr(6) + ":\n";
+    section = parent;
+    text += indent + key.substr(dot + 1) + ": " + value + "\n";
+  }
+  return planner::load_config_text(text, manifest.generation).config.model;
+}
+
+int run_export(const Flags& flags) {
+  const engine::CheckpointReader reader(engine::disk(), generation_of(flags));
+  const planner::ModelSpec model = model_of(reader.manifest());
+  engine::HuggingFaceExport out(flags.other, model, *parse_dtype(flags.type));
+  const engine::Quantity quantity = flags.ema ? engine::Quantity::kEma : engine::Quantity::kWeights;
+  std::vector<float> values;
+  for (const planner::TensorSpec& tensor : planner::parameters(model)) {
+    values.resize(static_cast<std::size_t>(tensor.elements()));
+    reader.read(quantity, tensor.name, 0, values);
+    out.append(tensor.name, values);
+  }
+  out.commit();
+  std::cout << "weights of step " << reader.manifest().state.step << " in " << flags.other << '\n';
+  return 0;
+}
+
 int run_prune(const Flags& flags) {
   generations_of(flags);
   for (const std::string& name : engine::prune(engine::disk(), flags.folder, flags.keep)) {
@@ -113,28 +180,43 @@ void add(CLI::App& group, const std::string& name, const std::string& doc,
   CLI::App* const command = group.add_subcommand(name, doc);
   command->add_option("folder", flags->folder, "checkpoint.path of a run, or one generation")
       ->required();
+  command->callback([=, &context] { context.exit_code = run(*flags); });
   if (name == "prune") {
     command->add_option("--keep-last", flags->keep.last, "newest generations to keep")
         ->check(CLI::Range(1, 1 << 20))
         ->capture_default_str();
     command->add_option("--keep-every", flags->keep.every, "keep those of steps that it divides")
         ->check(CLI::NonNegativeNumber);
-  } else {
-    command->add_flag("--json", flags->json, "print a document on stdout");
+    return;
   }
-  command->callback([=, &context] { context.exit_code = run(*flags); });
+  if (name == "export") {
+    command->add_option("--output", flags->other, "folder for model.safetensors and config.json")
+        ->required();
+    command->add_option("--type", flags->type, "of the exported weights")
+        ->check(CLI::IsMember({"float32", "bfloat16", "float16"}))
+        ->capture_default_str();
+    command->add_flag("--ema", flags->ema, "the moving average of the weights");
+    return;
+  }
+  if (name == "diff") {
+    command->add_option("other", flags->other, "what it is compared with")->required();
+  }
+  command->add_flag("--json", flags->json, "print a document on stdout");
 }
 
 }  // namespace
 
 void add_checkpoint_command(CLI::App& app, Context& context) {
-  CLI::App* const group =
-      app.add_subcommand("checkpoint", "List, describe, verify and prune what a run has saved");
+  CLI::App* const group = app.add_subcommand(
+      "checkpoint", "List, describe, verify, compare, export and prune what a run has saved");
   group->require_subcommand(1);
   const auto flags = std::make_shared<Flags>();
   add(*group, "list", "all generations, also those that a cut save left", flags, context, run_list);
   add(*group, "inspect", "step, mesh and tensors of a generation", flags, context, run_inspect);
   add(*group, "verify", "read every byte against its checksum", flags, context, run_verify);
+  add(*group, "diff", "what of config, state and tensors is not the same", flags, context,
+      run_diff);
+  add(*group, "export", "the weights as a Hugging Face checkpoint", flags, context, run_export);
   add(*group, "prune", "remove generations, never the one that LATEST names", flags, context,
       run_prune);
 }

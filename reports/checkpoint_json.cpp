@@ -88,4 +88,36 @@ std::string damage_json(const std::string& generation,
   return json.take();
 }
 
+std::string differences_json(const std::string& a, const std::string& b,
+                             const engine::CheckpointDifferences& found) {
+  JsonWriter json;
+  json.begin_object();
+  json.field("a", a);
+  json.field("b", b);
+  json.field("same", found.same());
+  json.key("values").begin_array();
+  for (const engine::ValueDifference& one : found.values) {
+    json.begin_object(Layout::kInline);
+    json.field("key", one.key);
+    json.field("a", one.a);
+    json.field("b", one.b);
+    json.end();
+  }
+  json.end();
+  json.key("tensors").begin_array();
+  for (const engine::TensorDifference& one : found.tensors) {
+    json.begin_object(Layout::kInline);
+    json.field("tensor", one.tensor);
+    json.field("quantity", engine::name(one.quantity));
+    json.field("elements", one.elements);
+    json.field("largest", one.largest);
+    json.field("relative_norm", one.relative_norm);
+    json.field("only_in", one.only_in);
+    json.end();
+  }
+  json.end();
+  json.end();
+  return json.take();
+}
+
 }  // namespace nqd::reports

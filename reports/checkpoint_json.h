@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/checkpoint/compare.h"
 #include "engine/checkpoint/generations.h"
 #include "engine/checkpoint/reader.h"
 
@@ -16,5 +17,10 @@ std::string manifest_summary_json(const engine::Manifest& manifest, const std::s
 // {"generation", "ok", "damage": [{"file", "begin", "end", "tensors", "what"}]}.
 std::string damage_json(const std::string& generation,
                         const std::vector<engine::CheckpointDamage>& damage);
+
+// {"a", "b", "same", "values": [{"key", "a", "b"}], "tensors": [{"tensor", "quantity", "elements",
+// "largest", "relative_norm", "only_in"}]}.
+std::string differences_json(const std::string& a, const std::string& b,
+                             const engine::CheckpointDifferences& found);
 
 }  // namespace nqd::reports

@@ -1,5 +1,6 @@
 """Saves of real runs: what goes on from them has the bits of the run that was never stopped."""
 
+import json
 import os
 import pathlib
 import random
@@ -265,6 +266,28 @@ class Checkpoints(NqdTestCase):
         out, _ = self.assertCode(0, nqd("checkpoint", "prune", copy, "--keep-last", 1))
         self.assertEqual(2, out.count("removed"))
         self.assertCode(2, nqd("checkpoint", "list", self.scratch))
+
+    def test_diff(self):
+        step_10, step_12 = folder_of(self.whole, 10), folder_of(self.whole, 12)
+        out, _ = self.assertCode(0, nqd("checkpoint", "diff", step_10, step_10))
+        self.assertIn("the same bits", out)
+        out, _ = self.assertCode(1, nqd("checkpoint", "diff", step_10, step_12, "--json"))
+        found = json.loads(out)
+        self.assertEqual([{"key": "state.step", "a": "10", "b": "12"}], found["values"])
+        self.assertEqual({"weights", "moments.0", "moments.1"}, {one["quantity"] for one in found["tensors"]})
+        out, _ = self.assertCode(1, nqd("checkpoint", "diff", step_10, step_12))
+        self.assertIn("weights of embedding.token", out)
+        # Another mesh writes other files with the same bits.
+        run = self.scratch / "diff-zero3"
+        self.assertCode(0, self.train(run, "--set", "parallel.engine=zero3"))
+        self.assertCode(0, nqd("checkpoint", "diff", step_12, run / "checkpoints"))
+
+    def test_export_is_what_the_run_exports(self):
+        run, own, exported = self.scratch / "export", self.scratch / "own", self.scratch / "exported"
+        self.assertCode(0, self.train(run, "--export-weights", own))
+        self.assertCode(0, nqd("checkpoint", "export", run / "checkpoints", "--output", exported))
+        for name in ("model.safetensors", "config.json"):
+            self.assertEqual((own / name).read_bytes(), (exported / name).read_bytes(), name)
 
 
 if __name__ == "__main__":

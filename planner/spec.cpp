@@ -32,6 +32,14 @@ std::string_view name(Precision precision) {
   return "?";
 }
 
+std::optional<Precision> parse_precision(std::string_view text) {
+  for (const Precision known :
+       {Precision::kFloat32, Precision::kBFloat16, Precision::kFloat16, Precision::kFp8}) {
+    if (name(known) == text) return known;
+  }
+  return std::nullopt;
+}
+
 std::string_view name(Recompute recompute) {
   switch (recompute) {
     case Recompute::kNone:

@@ -20,6 +20,7 @@ std::string_view name(Engine engine);  // "ddp", "zero1", "zero2", "zero3", "hsd
 // included) as bfloat16.
 enum class Precision : std::uint8_t { kFloat32, kBFloat16, kFloat16, kFp8 };
 std::string_view name(Precision precision);  // "float32", "bfloat16", "float16", "fp8"
+std::optional<Precision> parse_precision(std::string_view text);
 
 // selective: the attention core (scores, softmax, dropout, context) is computed again; full: a
 // whole layer, of every group of train.recompute_every layers but its input.
@@ -176,6 +177,25 @@ struct Crossovers {
   std::vector<CrossoverChoice> choices;  // ascending
 };
 
+// Seconds that one of the kernels of nqd's own engine takes: item_s · items + unit_s · units, as
+// planner/reference/kernels.h counts them.
+struct KernelRate {
+  std::string kernel;
+  double item_s = 0;
+  double unit_s = 0;
+};
+// Of the whole engine, measured (`nqd bench engine`) while `ranks` ranks of one host compute at
+// once with `threads` threads each.
+struct EngineRates {
+  collectives::Numerics numerics = collectives::Numerics::kCanonical;
+  Precision precision = Precision::kFloat32;
+  std::int64_t threads = 1;
+  std::int64_t ranks = 1;
+  std::int64_t cpus = 0;  // that the host's ranks may use; 0 = unknown
+  double in_place = 1;    // time of a whole step ÷ that of its kernels, timed one by one
+  std::vector<KernelRate> kernels;
+};
+
 struct ClusterSpec {
   std::string preset;  // as asked, or empty
   std::string gpu;     // name of a device preset, or empty
@@ -197,9 +217,10 @@ struct ClusterSpec {
   // Ranks of one node reach each other's memory: nqd's CPU engine then reduces gradients directly.
   // The engine clears it where it finds that they do not.
   bool ranks_share_memory = true;
-  std::vector<CalibratedCurve> curves;  // from a calibration file
-  std::vector<Crossovers> crossovers;   // likewise
-  std::string calibration_source;       // path and time of the calibration, or empty
+  std::vector<CalibratedCurve> curves;    // from a calibration file
+  std::vector<Crossovers> crossovers;     // likewise
+  std::vector<EngineRates> engine_rates;  // likewise
+  std::string calibration_source;         // path and time of the calibration, or empty
   std::int64_t devices() const { return nodes * gpus_per_node; }
 };
 

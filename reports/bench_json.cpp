@@ -116,6 +116,25 @@ void write_gemm_row(JsonWriter& json, const collectives::GemmRow& row) {
   json.end();
 }
 
+void write_kernel_row(JsonWriter& json, const collectives::KernelRow& row) {
+  json.begin_object(Layout::kInline);
+  json.field("kernel", row.kernel);
+  json.field("m", row.m);
+  json.field("n", row.n);
+  json.field("k", row.k);
+  json.field("items", row.items);
+  json.field("units", row.units);
+  json.field("calls", row.calls);
+  json.field("numerics", row.numerics);
+  json.field("precision", row.precision);
+  json.field("threads", row.threads);
+  json.field("ranks", row.ranks);
+  json.field("cpus", row.cpus);
+  json.field("samples_s", std::span<const double>(row.samples_s));
+  json.field("p50_s", row.p50_s);
+  json.end();
+}
+
 void write_summary(JsonWriter& json, const collectives::BenchResult& result) {
   json.key("summary").begin_array();
   for (const FabricSummary& entry : summarize(result)) {
@@ -154,6 +173,10 @@ void write_definitions(JsonWriter& json) {
              "all_to_all, gather and scatter, "
              "else 1; n = ranks");
   json.field("gflops", "2mnk / p50_s / 1e9");
+  json.field("kernel_rows",
+             "items and units: what the time of one call grows with; calls: in a step of the "
+             "config on one rank, 0 for shapes that only the fit needs; samples_s: of the rank "
+             "with the highest median");
   json.field("usage",
              "by rank, a call of the timed loop with its barrier; getrusage of the calling thread");
   json.field(
@@ -181,6 +204,9 @@ std::string bench_json(const Envelope& envelope, const collectives::BenchResult&
   json.end();
   json.key("gemm_rows").begin_array();
   for (const collectives::GemmRow& row : result.gemm_rows) write_gemm_row(json, row);
+  json.end();
+  json.key("kernel_rows").begin_array();
+  for (const collectives::KernelRow& row : result.kernel_rows) write_kernel_row(json, row);
   json.end();
   json.field("memory_bandwidth_bytes_per_s", measured(result.memory_bandwidth_bytes_per_s));
   write_probes(json, result);

@@ -7,6 +7,7 @@
 #include "collectives/types.h"
 #include "planner/calibration/interpolation.h"
 #include "reports/crossovers.h"
+#include "reports/engine_rates.h"
 #include "reports/evidence.h"
 #include "reports/sample_rows.h"
 
@@ -142,9 +143,10 @@ planner::Calibration calibrate(const std::vector<Evidence>& evidence,
   calibration.crossovers = find_crossovers(rows, reasons);
   calibration.gemm_flops = gemm_rate(evidence);
   calibration.memory_bandwidth_bytes_per_s = median_memory_rate(evidence);
+  calibration.engine_rates = fit_engine(evidence);
   calibration.source = source_of(evidence);
-  if (calibration.curves.empty() && calibration.gemm_flops == 0 &&
-      calibration.memory_bandwidth_bytes_per_s == 0) {
+  if (calibration.curves.empty() && calibration.engine_rates.empty() &&
+      calibration.gemm_flops == 0 && calibration.memory_bandwidth_bytes_per_s == 0) {
     throw_nothing_to_fit(reasons);
   }
   if (skipped != nullptr) *skipped = std::move(reasons);

@@ -103,6 +103,26 @@ std::vector<collectives::Verdict> residual_verdicts(const planner::Calibration& 
   return verdicts;
 }
 
+void write_rates(JsonWriter& json, const planner::EngineRates& rates) {
+  json.begin_object();
+  json.field("numerics", name(rates.numerics));
+  json.field("precision", name(rates.precision));
+  json.field("threads", rates.threads);
+  json.field("ranks", rates.ranks);
+  json.field("cpus", rates.cpus);
+  json.field("in_place", rates.in_place);
+  json.key("kernels").begin_array();
+  for (const planner::KernelRate& kernel : rates.kernels) {
+    json.begin_object(Layout::kInline);
+    json.field("kernel", kernel.kernel);
+    json.field("item_s", kernel.item_s);
+    json.field("unit_s", kernel.unit_s);
+    json.end();
+  }
+  json.end();
+  json.end();
+}
+
 }  // namespace
 
 std::string calibration_json(const Envelope& envelope, const planner::Calibration& calibration,
@@ -125,6 +145,9 @@ std::string calibration_json(const Envelope& envelope, const planner::Calibratio
   json.end();
   json.key("crossovers").begin_array();
   for (const planner::Crossovers& row : calibration.crossovers) write_crossovers(json, row);
+  json.end();
+  json.key("engine_rates").begin_array();
+  for (const planner::EngineRates& rates : calibration.engine_rates) write_rates(json, rates);
   json.end();
   if (held_out != nullptr) {
     json.key("hold_out").begin_array();

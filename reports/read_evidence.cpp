@@ -132,12 +132,37 @@ collectives::GemmRow read_gemm_row(const JsonField& json) {
           .gflops = json.at("gflops").number_or(kNotFinite)};
 }
 
+collectives::KernelRow read_kernel_row(const JsonField& json) {
+  std::vector<double> samples = read_samples(json.at("samples_s"));
+  const double p50_s = read_percentile(json, "p50_s", samples, 0.5);
+  return {.kernel = json.at("kernel").text(),
+          .m = json.at("m").integer<std::int64_t>(),
+          .n = json.at("n").integer<std::int64_t>(),
+          .k = json.at("k").integer<std::int64_t>(),
+          .items = json.at("items").number(),
+          .units = json.at("units").number(),
+          .calls = json.at("calls").number(),
+          .numerics = json.at("numerics").text(),
+          .precision = json.at("precision").text(),
+          .threads = json.at("threads").integer<int>(),
+          .ranks = json.at("ranks").integer<int>(),
+          .cpus = json.at("cpus").integer<int>(),
+          .samples_s = std::move(samples),
+          .p50_s = p50_s};
+}
+
 collectives::BenchResult read_bench(const JsonField& json) {
   collectives::BenchResult result;
   result.options = read_options(json.at("options"));
   for (const JsonField& row : json.at("rows").items()) result.rows.push_back(read_row(row));
   for (const JsonField& row : json.at("gemm_rows").items()) {
     result.gemm_rows.push_back(read_gemm_row(row));
+  }
+  // Documents of nqd 0.1 had none.
+  if (const auto kernels = json.find("kernel_rows")) {
+    for (const JsonField& row : kernels->items()) {
+      result.kernel_rows.push_back(read_kernel_row(row));
+    }
   }
   result.memory_bandwidth_bytes_per_s = json.at("memory_bandwidth_bytes_per_s").number_or(0);
   result.verdicts = read_verdicts(json);
@@ -267,6 +292,23 @@ planner::Crossovers read_crossovers(const JsonField& json) {
   return row;
 }
 
+planner::EngineRates read_engine_rates(const JsonField& json) {
+  planner::EngineRates rates;
+  rates.precision =
+      planner::parse_precision(json.at("precision").text()).value_or(planner::Precision::kFloat32);
+  rates.numerics = collectives::parse_numerics(json.at("numerics").text())
+                       .value_or(collectives::Numerics::kCanonical);
+  rates.threads = json.at("threads").integer<std::int64_t>();
+  rates.ranks = json.at("ranks").integer<std::int64_t>();
+  rates.cpus = json.at("cpus").integer<std::int64_t>();
+  rates.in_place = json.at("in_place").number();
+  for (const JsonField& kernel : json.at("kernels").items()) {
+    rates.kernels.push_back(
+        {kernel.at("kernel").text(), kernel.at("item_s").number(), kernel.at("unit_s").number()});
+  }
+  return rates;
+}
+
 planner::Calibration read_calibration_document(const JsonField& json) {
   planner::Calibration calibration;
   for (const JsonField& curve : json.at("curves").items()) {
@@ -275,6 +317,11 @@ planner::Calibration read_calibration_document(const JsonField& json) {
   if (const auto crossovers = json.find("crossovers")) {
     for (const JsonField& row : crossovers->items()) {
       calibration.crossovers.push_back(read_crossovers(row));
+    }
+  }
+  if (const auto rates = json.find("engine_rates")) {
+    for (const JsonField& row : rates->items()) {
+      calibration.engine_rates.push_back(read_engine_rates(row));
     }
   }
   calibration.gemm_flops = json.at("gemm_flops").number_or(0);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "cli/bench/engine.h"
 #include "cli/bench/gemm.h"
 #include "cli/bench/options.h"
 #include "cli/bench/probes.h"
@@ -93,6 +94,7 @@ void add_bench_command(CLI::App& app, Context& context) {
   bench->require_subcommand(1);
   for (const Subcommand& subcommand : kSubcommands) add_collective(*bench, context, subcommand);
   add_bench_gemm(*bench, context);
+  add_bench_engine(*bench, context);
   add_bench_probes(*bench, context);
 }
 

@@ -115,10 +115,28 @@ struct GemmRow {
   double gflops = 0;  // 2mnk / p50 / 1e9
 };
 
+// One kernel of the training engine on one shape, while `ranks` ranks of a host run it at once
+// (`nqd bench engine`): planner/reference/kernels.h names the kernels and says what the shape and
+// items and units are. The kernel "step" is a whole step of one rank, without shape.
+struct KernelRow {
+  std::string kernel;
+  std::int64_t m = 0, n = 0, k = 0;
+  double items = 0, units = 0;
+  double calls = 0;  // of a step of the config; 0: another shape, for the fit alone
+  std::string numerics;
+  std::string precision;
+  int threads = 1;
+  int ranks = 1;
+  int cpus = 0;                    // that the ranks of the host may use together
+  std::vector<double> samples_s{};  // of one call on the slowest rank, by its median
+  double p50_s = 0;
+};
+
 struct BenchResult {
   BenchOptions options;
   std::vector<BenchRow> rows;
   std::vector<GemmRow> gemm_rows;
+  std::vector<KernelRow> kernel_rows;
   double memory_bandwidth_bytes_per_s = 0;  // bench gemm also measures a copy; 0 = not measured
   std::vector<MemoryRow> memory_rows;
   std::vector<AllReduceLimit> all_reduce_limits;

@@ -34,6 +34,7 @@ double curve_time_s(const CalibratedCurve& curve, double bytes, bool* extrapolat
 struct Calibration {
   std::vector<CalibratedCurve> curves;
   std::vector<Crossovers> crossovers;
+  std::vector<EngineRates> engine_rates;
   double gemm_flops = 0;                    // FLOP/s of one rank; 0 = not measured
   double memory_bandwidth_bytes_per_s = 0;  // 0 = not measured
   std::string source;                       // "runs/q/bench.json, 2026-11-29T14:00:00Z, host h"

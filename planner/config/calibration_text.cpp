@@ -55,6 +55,20 @@ std::string crossovers_yaml(const Crossovers& row) {
   return text;
 }
 
+std::string rates_yaml(const EngineRates& rates) {
+  std::string text = "  - numerics: " + std::string(name(rates.numerics)) +
+                     "\n    precision: " + std::string(name(rates.precision)) +
+                     "\n    threads: " + std::to_string(rates.threads) +
+                     "\n    ranks: " + std::to_string(rates.ranks) + "\n";
+  if (rates.cpus > 0) text += "    cpus: " + std::to_string(rates.cpus) + "\n";
+  text += "    in_place: " + number_text(rates.in_place) + "\n    kernels:\n";
+  for (const KernelRate& kernel : rates.kernels) {
+    text += "      - {kernel: " + kernel.kernel + ", item_s: " + number_text(kernel.item_s) +
+            ", unit_s: " + number_text(kernel.unit_s) + "}\n";
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string calibration_yaml(const Calibration& calibration) {
@@ -72,6 +86,12 @@ std::string calibration_yaml(const Calibration& calibration) {
   }
   text += calibration.curves.empty() ? "curves: []\n" : "curves:\n";
   for (const CalibratedCurve& curve : calibration.curves) text += curve_yaml(curve);
+  if (!calibration.engine_rates.empty()) {
+    text +=
+        "# nqd's own engine: seconds of a kernel = item_s * items + unit_s * units.\n"
+        "engine_rates:\n";
+    for (const EngineRates& rates : calibration.engine_rates) text += rates_yaml(rates);
+  }
   if (calibration.crossovers.empty()) return text;
   text += "# The fastest of nqd's algorithms by payload: what `auto` runs.\ncrossovers:\n";
   for (const Crossovers& row : calibration.crossovers) text += crossovers_yaml(row);

@@ -7,6 +7,7 @@
 #include "planner/calibration/calibration.h"
 #include "planner/config/calibration_reader.h"
 #include "planner/config/calibration_values.h"
+#include "planner/config/engine_rates_reader.h"
 #include "planner/config/read_value.h"
 #include "planner/config/yaml_tree.h"
 
@@ -32,7 +33,11 @@ class CalibrationReader : private CalibrationValues {
                         calibration.memory_bandwidth_bytes_per_s);
                }},
               {"curves", [&](const YamlNode& n) { calibration.curves = curves(n); }},
-              {"crossovers", [&](const YamlNode& n) { calibration.crossovers = crossovers(n); }}},
+              {"crossovers", [&](const YamlNode& n) { calibration.crossovers = crossovers(n); }},
+              {"engine_rates",
+               [&](const YamlNode& n) {
+                 calibration.engine_rates = read_engine_rates(n, source_, diagnostics_);
+               }}},
              {"version", "source", "curves"});
     if (diagnostics_.empty() && version != kCalibrationVersion) {
       report(

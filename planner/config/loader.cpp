@@ -231,6 +231,7 @@ class Loader {
     ClusterSpec& cluster = resolution_.draft.config.cluster;
     cluster.curves = std::move(calibration->curves);
     cluster.crossovers = std::move(calibration->crossovers);
+    cluster.engine_rates = std::move(calibration->engine_rates);
     cluster.calibration_source = calibration->source;
     if (calibration->gemm_flops > 0) {
       resolution_.set("cluster.gemm_flops", Value(calibration->gemm_flops), origin);

@@ -40,7 +40,7 @@ Plan make_plan(const Config& config) {
   CommunicationPlan communication = plan_communication(config, compute.micro_batch);
   price_traffic(compute.step, communication.traffic);
   plan.communication = communication.traffic;
-  plan.time = plan_time(config, compute, communication, plan.pipeline.bubble_fraction);
+  plan.time = plan_time(config, compute, communication);
   append(plan.diagnostics, check_pipeline(config, plan.pipeline, plan.time));
   if (plan.time.step_s > 0) {
     plan.time.samples_per_s =

@@ -140,8 +140,7 @@ bool worth_trying(const Rung& rung, double limit) {
 double tokens_per_s(const Config& config) {
   const ComputePlan compute = plan_compute(config);
   const CommunicationPlan communication = plan_communication(config, compute.micro_batch);
-  return plan_time(config, compute, communication, plan_pipeline(config).bubble_fraction)
-      .tokens_per_s;
+  return plan_time(config, compute, communication).tokens_per_s;
 }
 
 // Where the network between nodes binds what zero2 or zero3 exchange, hsdp keeps most of it inside

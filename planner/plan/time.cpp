@@ -6,75 +6,15 @@
 #include <string>
 #include <utility>
 
-#include "planner/mesh/stages.h"
 #include "planner/models/shape.h"
-#include "planner/plan/memory.h"
-#include "planner/plan/pipeline.h"
 #include "planner/reference/reference_plan.h"
 #include "planner/text.h"
 
 namespace nqd::planner {
 namespace {
 
-constexpr double kOptimizerBytesPerParameter = 28;
 // Below this share of the peak a measured rate is most likely another machine's.
 constexpr double kPlausibleGemmShare = 0.05;
-
-// Elements of a layer's weight matrices: qkv, attention projection and the two of the MLP.
-double layer_matmul_parameters(const ModelSpec& model) {
-  const auto h = static_cast<double>(model.hidden);
-  return 4 * h * h + 2 * h * static_cast<double>(model.ffn_hidden);
-}
-
-double head_matmul_parameters(const ModelSpec& model) {
-  return static_cast<double>(model.vocab) * static_cast<double>(model.hidden);
-}
-
-// s·h of one token against the whole sequence.
-double score_products(const ModelSpec& model) {
-  return static_cast<double>(model.sequence) * static_cast<double>(model.hidden);
-}
-
-// The CPU kernels skip the half of the s × s scores that causality masks.
-constexpr double kScoreShare = 0.5;
-
-// Elements that the element-wise passes of a layer's forward read and write for a token on one
-// rank: two norms (2h each), two residual sums (3h each), heads split and merged (8h), GELU (2f)
-// and the softmax over the scores (2·a·s).
-double layer_elementwise(const Config& config) {
-  const ModelSpec& model = config.model;
-  const auto h = static_cast<double>(model.hidden);
-  const auto t = static_cast<double>(config.parallel.tp);
-  const double split = 8 * h + 2 * static_cast<double>(model.ffn_hidden) +
-                       2 * kScoreShare * static_cast<double>(model.heads * model.sequence);
-  return split / t + 10 * h / (config.parallel.sequence_parallel ? t : 1);
-}
-
-MicroBatchTime stage_time(const Config& config, const StageLayout& stage) {
-  const ModelSpec& model = config.model;
-  const auto t = static_cast<double>(config.parallel.tp);
-  const auto tokens = static_cast<double>(config.train.micro_batch_size * model.sequence);
-  const auto layers = static_cast<double>(stage.layers);
-  const auto element = static_cast<double>(weight_bytes(config.train));
-  const double rate = gemm_rate_flops(config.cluster);
-  const double bandwidth = config.cluster.memory_bandwidth_bytes_per_s;
-
-  const double layer_flops =
-      2 * layer_matmul_parameters(model) + 4 * kScoreShare * score_products(model);
-  const double head_flops = stage.last ? 2 * head_matmul_parameters(model) : 0;
-  const double layers_s =
-      layers * tokens * (layer_flops / t / rate + element * layer_elementwise(config) / bandwidth);
-  // Float32 logits: read and written by the softmax, rewritten as their gradient.
-  const double logits_s =
-      stage.last ? 4 * tokens * static_cast<double>(model.vocab) / t / bandwidth : 0;
-
-  MicroBatchTime time;
-  time.forward_s = layers_s + tokens * head_flops / t / rate + 2 * logits_s;
-  // Every product has two in backward, every element-wise pass reads and writes twice as much.
-  time.backward_s = 2 * layers_s + 2 * tokens * head_flops / t / rate + logits_s;
-  if (config.train.recompute == Recompute::kFull) time.backward_s += layers_s;
-  return time;
-}
 
 Diagnostic missing_rate(const std::string& path, const std::string& reason) {
   Diagnostic note;
@@ -119,6 +59,14 @@ std::vector<Diagnostic> check_rates(const ClusterSpec& cluster) {
   return findings;
 }
 
+void take(ReferenceTime time, ComputePlan& plan) {
+  plan.known = time.known;
+  plan.micro_batch = time.slowest;
+  plan.optimizer_s = time.optimizer_s;
+  plan.diagnostics.insert(plan.diagnostics.end(), time.diagnostics.begin(), time.diagnostics.end());
+  plan.reference = std::move(time);
+}
+
 }  // namespace
 
 ModelFlops sample_flops(const ModelSpec& model, Recompute recompute) {
@@ -151,53 +99,40 @@ double gemm_rate_flops(const ClusterSpec& cluster) {
 ComputePlan plan_compute(const Config& config) {
   ComputePlan plan;
   if (config.model.family == "state") return plan;
-  const double bandwidth = config.cluster.memory_bandwidth_bytes_per_s;
-  plan.known = gemm_rate_flops(config.cluster) > 0 && bandwidth > 0;
-  plan.diagnostics = check_rates(config.cluster);
-  if (!plan.known) return plan;
-  if (!runs_on_reference_engine(config)) {
-    plan.step = TimeModel(config).step(candidate_of(config));
-    plan.micro_batch = {plan.step.forward_s, plan.step.backward_s};
-    plan.optimizer_s = plan.step.optimizer_s;
+  const bool reference = runs_on_reference_engine(config);
+  if (reference && engine_rates(config) != nullptr) {
+    take(reference_time(config), plan);
     return plan;
   }
-  const auto shards = static_cast<double>(shard_counts(config).optimizer);
-  for (const StageLayout& stage : stage_layouts(config)) {
-    const MicroBatchTime time = stage_time(config, stage);
-    if (time.forward_s + time.backward_s >
-        plan.micro_batch.forward_s + plan.micro_batch.backward_s) {
-      plan.micro_batch = time;
-    }
-    plan.optimizer_s = std::max(
-        plan.optimizer_s, kOptimizerBytesPerParameter * stage.parameters / shards / bandwidth);
+  plan.known =
+      gemm_rate_flops(config.cluster) > 0 && config.cluster.memory_bandwidth_bytes_per_s > 0;
+  plan.diagnostics = check_rates(config.cluster);
+  if (!plan.known) return plan;
+  if (reference) {
+    take(reference_time(config), plan);
+    return plan;
   }
+  plan.step = TimeModel(config).step(candidate_of(config));
+  plan.micro_batch = {plan.step.forward_s, plan.step.backward_s};
+  plan.optimizer_s = plan.step.optimizer_s;
   return plan;
 }
 
 TimePlan plan_time(const Config& config, const ComputePlan& compute,
-                   const CommunicationPlan& communication, double bubble_fraction) {
+                   const CommunicationPlan& communication) {
   TimePlan time;
   if (!compute.known || !communication.times_known) return time;
-  const auto tokens = static_cast<double>(config.train.global_batch_size * config.model.sequence);
-  if (!runs_on_reference_engine(config)) {
-    const StepTime& step = compute.step;
-    time.compute_s = step.compute_s;
-    time.exposed_communication_s = step.exposed_s;
-    time.bubble_s = step.bubble_s;
-    time.optimizer_s = step.optimizer_s;
-    time.jitter_s = step.jitter_s;
-    time.step_s = step.step_s;
-    time.tokens_per_s = time.step_s > 0 ? tokens / time.step_s : 0;
-    return time;
+  if (runs_on_reference_engine(config)) {
+    return plan_reference_time(config, compute.reference, communication);
   }
-  const auto m = static_cast<double>(micro_batches_of(config));
-  time.compute_s = m * (compute.micro_batch.forward_s + compute.micro_batch.backward_s);
-  time.exposed_communication_s =
-      communication.exposed_in_micro_batches_s + communication.exposed_once_s;
-  const double slots_s = time.compute_s + communication.exposed_in_micro_batches_s;
-  time.bubble_s = slots_s * bubble_fraction / (1 - bubble_fraction);
-  time.optimizer_s = compute.optimizer_s;
-  time.step_s = time.compute_s + time.bubble_s + time.exposed_communication_s + time.optimizer_s;
+  const auto tokens = static_cast<double>(config.train.global_batch_size * config.model.sequence);
+  const StepTime& step = compute.step;
+  time.compute_s = step.compute_s;
+  time.exposed_communication_s = step.exposed_s;
+  time.bubble_s = step.bubble_s;
+  time.optimizer_s = step.optimizer_s;
+  time.jitter_s = step.jitter_s;
+  time.step_s = step.step_s;
   time.tokens_per_s = time.step_s > 0 ? tokens / time.step_s : 0;
   return time;
 }

@@ -7,6 +7,7 @@
 #include "planner/estimate/time_model.h"
 #include "planner/plan/communication.h"
 #include "planner/plan/plan.h"
+#include "planner/reference/step_time.h"
 #include "planner/spec.h"
 
 namespace nqd::planner {
@@ -31,26 +32,24 @@ ModelFlops token_flops(const ModelSpec& model, Recompute recompute);
 double gemm_rate_flops(const ClusterSpec& cluster);
 
 struct ComputePlan {
-  // Slowest stage. nqd's CPU engine: products at gemm_rate_flops (the causal half of the scores)
-  // and element-wise passes at the memory bandwidth, one after the other. Devices: TimeModel's,
-  // with the communication that they wait for.
+  // Slowest stage. nqd's CPU engine: its kernels at the rates of cluster.engine_rates, else
+  // products at gemm_rate_flops and passes at the memory bandwidth (planner/reference/step_time.h).
+  // Devices: TimeModel's, with the communication that they wait for.
   MicroBatchTime micro_batch;
-  // CPU engine: 28 bytes a parameter of one rank's optimizer shard (read weight, gradient and two
-  // moments, write weight and moments, in float32) at the memory bandwidth.
   double optimizer_s = 0;
-  StepTime step;  // devices; !known for the CPU engine
+  StepTime step;            // devices; !known for the CPU engine
+  ReferenceTime reference;  // the CPU engine
   bool known = false;
   // NQD1306 for each rate that is missing; the warning NQD1308 when a calibrated rate is far below
-  // the stated peak.
+  // the stated peak; those of reference_time.
   std::vector<Diagnostic> diagnostics;
 };
 ComputePlan plan_compute(const Config& config);
 
-// CPU engine: slots of m micro-batches (compute and what communication they expose), stretched by
-// the bubble, then what comes once a step. Devices: the parts of TimeModel's step. Zeros unless all
-// rates are known.
+// CPU engine: plan_reference_time. Devices: the parts of TimeModel's step. Zeros unless all rates
+// are known.
 TimePlan plan_time(const Config& config, const ComputePlan& compute,
-                   const CommunicationPlan& communication, double bubble_fraction);
+                   const CommunicationPlan& communication);
 
 // Times of the traffic of devices: TimeModel's by group, in proportion to what the calls would take
 // one after another. Nothing changes when `step` is not known.

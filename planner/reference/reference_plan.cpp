@@ -11,6 +11,7 @@
 #include "planner/mesh/fabric.h"
 #include "planner/mesh/rank_map.h"
 #include "planner/plan/gradient_choice.h"
+#include "planner/reference/step_time.h"
 #include "planner/reference/traffic.h"
 #include "planner/traffic/calls.h"
 
@@ -161,7 +162,7 @@ std::vector<GroupTraffic> reference_traffic(const Config& config, std::int64_t r
 }
 
 ReferencePlan plan_reference_engine(const Config& config, const MicroBatchTime& compute) {
-  const RankPlans ranks(config, compute);
+  const RankPlans ranks(config, progress_has_cpu(config) ? compute : MicroBatchTime{});
   ReferencePlan plan;
   MemoryPlan& memory = plan.memory;
   memory.stages.resize(static_cast<std::size_t>(config.parallel.pp));

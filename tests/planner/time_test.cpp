@@ -67,12 +67,13 @@ TEST_CASE("recomputation costs a forward: HFU rises above MFU and the step lengt
   CHECK(full.hfu > full.mfu);
 }
 
-TEST_CASE("the optimizer's traffic on the CPU engine is 28 bytes a parameter") {
+TEST_CASE("the optimizer's traffic on the CPU engine is 28 bytes a parameter, the norm's 4") {
   Config config = cpu_config(2);
   config.cluster.gemm_flops = 1e10;
   config.cluster.memory_bandwidth_bytes_per_s = 1e10;
   const auto phi = static_cast<double>(parameter_count(config.model));
-  CHECK(plan_compute(config).optimizer_s == doctest::Approx(28 * phi / 1e10));
+  // Two replicas take half of the squares each.
+  CHECK(plan_compute(config).optimizer_s == doctest::Approx((28 + 2) * phi / 1e10));
 }
 
 TEST_CASE("faster rates and fewer tokens never take longer") {
@@ -93,19 +94,27 @@ TEST_CASE("compute of the CPU engine, term by term") {
   config.cluster.gemm_flops = 1e10;
   config.cluster.memory_bandwidth_bytes_per_s = 1e30;  // leaves the products alone
   const ModelSpec& model = config.model;
-  const double tokens = 2 * 24;
-  // Causal scores: what is computed is what MFU counts.
-  const double flops = tokens * token_flops(model, Recompute::kNone).model;
+  const double rows = 2 * 24, h = 16, vocab = 97, layers = 3;
+  const double matmul = 2 * rows * (layers * 12 * h * h + vocab * h);
+  // Two sequences, two heads of eight columns; 24 queries are one block against all keys.
+  const double scores = layers * 2 * 2 * 24 * 24;
   const MicroBatchTime products = plan_compute(config).micro_batch;
-  CHECK(products.forward_s + products.backward_s == doctest::Approx(flops / 1e10));
-  CHECK(products.backward_s == doctest::Approx(2 * products.forward_s));
+  CHECK(products.forward_s == doctest::Approx((matmul + 4 * scores * 8) / 1e10));
+  CHECK(products.backward_s == doctest::Approx((2 * matmul + 10 * scores * 8) / 1e10));
+  CHECK(3 * matmul == doctest::Approx(rows * (token_flops(model, Recompute::kNone).model -
+                                              layers * 3 * 2 * 24 * h)));
 
   config.cluster.gemm_flops = 1e30;
   config.cluster.memory_bandwidth_bytes_per_s = 1e10;
-  const double elements = 3 * (18 * 16 + 2 * 64 + 2 * 24);  // three layers; the scores' causal half
+  // Lookups; two norms, copied biases of qkv and fc, gelu, two residuals a layer; the final norm.
+  const double forward = rows * h * (2 * 2 + layers * (4 + 6 + 8 + 8 + 6) + 2) + 2 * rows * vocab;
+  // A layer: two copies, four column sums, gelu, two norms twice. One of three micro-batches fills.
+  const double phi = static_cast<double>(parameter_count(model));
+  const double backward =
+      rows * h * (2 * 3 + layers * (2 * 2 + 9 + 12 + 2 * 6) + 6) + 2 * rows * vocab + phi / 3;
   const MicroBatchTime passes = plan_compute(config).micro_batch;
-  CHECK(passes.forward_s == doctest::Approx(4 * tokens * (elements + 2 * 97) / 1e10));
-  CHECK(passes.backward_s == doctest::Approx(4 * tokens * (2 * elements + 97) / 1e10));
+  CHECK(passes.forward_s == doctest::Approx(4 * forward / 1e10));
+  CHECK(passes.backward_s == doctest::Approx(4 * backward / 1e10));
 }
 
 TEST_CASE("every missing rate is named in one run") {

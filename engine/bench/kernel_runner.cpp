@@ -1,0 +1,464 @@
+#include "engine/bench/kernel_runner.h"
+
+#include <functional>
+#include <stdexcept>
+#include <utility>
+
+#include "engine/bench/operands.h"
+#include "engine/cpu/activations.h"
+#include "engine/cpu/blocked_attention.h"
+#include "engine/cpu/convert.h"
+#include "engine/cpu/cross_entropy.h"
+#include "engine/cpu/epilogue.h"
+#include "engine/cpu/lookup.h"
+#include "engine/cpu/rotary.h"
+#include "engine/models/transformer/unit_context.h"
+#include "engine/numerics/exact_sum.h"
+#include "engine/optimizer/adamw.h"
+#include "engine/optimizer/sgd.h"
+#include "engine/parallel/store/share_out.h"
+#include "planner/layout/activation_buffers.h"
+
+namespace nqd::engine {
+
+using planner::Kernel;
+using planner::KernelCall;
+
+class KernelRunner::Impl {
+ public:
+  virtual ~Impl() = default;
+  virtual std::unique_ptr<KernelCase> prepare(const KernelCall& call,
+                                              std::int64_t rotate_bytes) = 0;
+};
+
+namespace {
+
+// What a kernel does to one copy of its operands.
+using Action = std::function<void(std::byte* copy)>;
+
+class RotatingCase final : public KernelCase {
+ public:
+  RotatingCase(const OperandLayout& layout, std::int64_t rotate_bytes, Action action)
+      : copies_(layout, rotate_bytes), action_(std::move(action)) {}
+  void run() override { action_(copies_.next()); }
+
+ private:
+  OperandCopies copies_;
+  Action action_;
+};
+
+template <typename T>
+T* at(std::byte* copy, std::int64_t offset) {
+  return reinterpret_cast<T*>(copy + offset);
+}
+template <typename T>
+std::span<T> span_at(std::byte* copy, std::int64_t offset, std::int64_t begin, std::int64_t end) {
+  return {at<T>(copy, offset) + begin, static_cast<std::size_t>(end - begin)};
+}
+
+template <typename S>
+class TypedRunner final : public KernelRunner::Impl {
+ public:
+  TypedRunner(const planner::Config& config, WorkerPool* workers)
+      : arena_(planner::activation_buffers(config, 0), nullptr),
+        fixed_(nullptr, workers),
+        context_(make_context(config, workers)) {
+    const RankShape& s = context_.shape;
+    if (s.rotary) {
+      cpu::rotary_table(context_.workspace.rotary,
+                        context_.workspace.rotary + s.sequence * s.head_width / 2, s.sequence,
+                        s.head_width, s.options.rope_base);
+    }
+  }
+
+  std::unique_ptr<KernelCase> prepare(const KernelCall& call, std::int64_t rotate_bytes) override {
+    OperandLayout layout;
+    Action action = make_action(call, layout);
+    return std::make_unique<RotatingCase>(layout, rotate_bytes, std::move(action));
+  }
+
+ private:
+  UnitContext<S> make_context(const planner::Config& config, WorkerPool* workers) {
+    const TensorParallel alone;
+    const RankShape shape = rank_shape(config, {}, alone);
+    const Workspace<S> workspace(arena_);
+    return {shape, TensorGroup(alone, shape.slices.canonical),
+            Products(fixed_, shape.slices, workspace.slices, workers), workspace, workers};
+  }
+
+  Action make_action(const KernelCall& call, OperandLayout& layout) {
+    switch (call.kernel) {
+      case Kernel::kForwardProduct:
+      case Kernel::kSlicedProduct:
+      case Kernel::kInputProduct:
+      case Kernel::kStackedProduct:
+      case Kernel::kWeightProduct:
+        return product(call, layout);
+      case Kernel::kAttention:
+      case Kernel::kAttentionBackward:
+        return attention(call, layout);
+      case Kernel::kLayerNorm:
+      case Kernel::kRmsNorm:
+      case Kernel::kLayerNormBackward:
+      case Kernel::kRmsNormBackward:
+      case Kernel::kLayerNormGradient:
+      case Kernel::kRmsNormGradient:
+        return norm(call, layout);
+      case Kernel::kSoftmax:
+      case Kernel::kSoftmaxBackward:
+        return softmax(call, layout);
+      case Kernel::kLookup:
+      case Kernel::kLookupBackward:
+        return lookup(call, layout);
+      case Kernel::kSquares:
+      case Kernel::kFill:
+      case Kernel::kAdd:
+      case Kernel::kAdamw:
+      case Kernel::kSgd:
+        return state_pass(call, layout);
+      default:
+        return row_pass(call, layout);
+    }
+  }
+
+  Action product(const KernelCall& call, OperandLayout& layout) {
+    const std::int64_t m = call.m, n = call.n, k = call.k;
+    const std::int64_t a = layout.add<S>(m * k);
+    const std::int64_t b = layout.add<S>(k * n);
+    switch (call.kernel) {
+      case Kernel::kForwardProduct:
+      case Kernel::kInputProduct: {
+        const bool forward = call.kernel == Kernel::kForwardProduct;
+        const std::int64_t c = layout.add<S>(m * n);
+        return [=, this](std::byte* copy) {
+          const FixedInput right =
+              forward ? matrix(at<S>(copy, b), k, Transpose::kYes) : matrix(at<S>(copy, b), n);
+          context_.products.run(
+              {m, n, k, matrix(at<S>(copy, a), k), right, result(at<S>(copy, c), n)});
+        };
+      }
+      case Kernel::kSlicedProduct: {
+        const std::int64_t c = layout.add<float>(m * n);
+        return [=, this](std::byte* copy) {
+          context_.products.run_sliced(
+              {m, n, k, matrix(at<S>(copy, a), k), matrix(at<S>(copy, b), k, Transpose::kYes),
+               result(at<float>(copy, c), n)},
+              k);
+        };
+      }
+      case Kernel::kStackedProduct: {
+        const std::int64_t c = layout.add<float>(m * n);
+        return [=, this](std::byte* copy) {
+          context_.products.run_stacked(at<float>(copy, c), m, n,
+                                        stacked(at<S>(copy, a), at<S>(copy, b), n, k), 1);
+        };
+      }
+      default: {
+        const std::int64_t c = layout.add<float>(m * n);
+        return [=, this](std::byte* copy) {
+          context_.products.run({m, n, k, matrix(at<S>(copy, a), m, Transpose::kYes),
+                                 matrix(at<S>(copy, b), n), result(at<float>(copy, c), n), 1.0F,
+                                 true});
+        };
+      }
+    }
+  }
+
+  // As the layers stack them: q | k | v, gate | up, or, over the vocabulary, one.
+  StackedBlocks stacked(const S* a, const S* b, std::int64_t n, std::int64_t k) const {
+    const RankShape& s = context_.shape;
+    StackedBlocks blocks;
+    const auto add = [&](std::int64_t begin, std::int64_t width) {
+      blocks.add({matrix(a + begin, k), matrix(b + begin * n, n), width});
+    };
+    if (k == s.qkv() && (s.slices.canonical || s.split_qkv)) {
+      add(0, s.queries);
+      add(s.queries, s.keys);
+      add(s.queries + s.keys, s.keys);
+    } else if (k == 2 * s.ffn && s.gates == 2 && s.slices.canonical) {
+      add(0, s.ffn);
+      add(s.ffn, s.ffn);
+    } else {
+      add(0, k);
+    }
+    return blocks;
+  }
+
+  Action attention(const KernelCall& call, OperandLayout& layout) {
+    const RankShape& s = context_.shape;
+    const cpu::AttentionLayout shape =
+        cpu::packed_attention(call.m / s.heads, call.n, s.heads, s.kv_heads, call.k, s.causal);
+    const std::int64_t rows = shape.batch * shape.sequence;
+    const std::int64_t key = s.queries, value = s.queries + s.keys;
+    const std::int64_t qkv = layout.add<S>(rows * s.qkv());
+    const std::int64_t out = layout.add<S>(rows * s.queries);
+    const std::int64_t lse = layout.add<float>(call.m * call.n, 0.1F);
+    if (call.kernel == Kernel::kAttention) {
+      return [=, this](std::byte* copy) {
+        const S* const x = at<S>(copy, qkv);
+        context_.for_scratch_ranges(shape.kv_items(), [&](auto begin, auto end, float* room) {
+          cpu::blocked_attention_forward<S>(at<S>(copy, out), at<float>(copy, lse), x, x + key,
+                                            x + value, shape, {begin, end}, nullptr, room);
+        });
+      };
+    }
+    const std::int64_t d_qkv = layout.add<S>(rows * s.qkv());
+    const std::int64_t d_out = layout.add<S>(rows * s.queries);
+    return [=, this](std::byte* copy) {
+      const S* const x = at<S>(copy, qkv);
+      S* const d = at<S>(copy, d_qkv);
+      context_.for_scratch_ranges(shape.kv_items(), [&](auto begin, auto end, float* room) {
+        cpu::blocked_attention_backward<S>(d, d + key, d + value, at<S>(copy, d_out),
+                                           at<S>(copy, out), at<float>(copy, lse), x, x + key,
+                                           x + value, shape, {begin, end}, nullptr, room);
+      });
+    };
+  }
+
+  Action norm(const KernelCall& call, OperandLayout& layout) {
+    const bool layer_norm = call.kernel == Kernel::kLayerNorm ||
+                            call.kernel == Kernel::kLayerNormBackward ||
+                            call.kernel == Kernel::kLayerNormGradient;
+    const std::int64_t elements = call.m * call.n;
+    const std::int64_t x = layout.add<S>(elements), y = layout.add<S>(elements);
+    const std::int64_t mean = layout.add<float>(call.m), rstd = layout.add<float>(call.m);
+    const std::int64_t weight = layout.add<S>(call.n), bias = layout.add<S>(call.n);
+    const std::int64_t sums = layout.add<float>(2 * call.n);
+    const auto of_copy = [=, this](auto&& work) {
+      return [=, this](std::byte* copy) {
+        UnitContext<S> c = context_;
+        c.shape.rows = c.shape.residual_rows = call.m;
+        c.shape.hidden = call.n;
+        c.shape.layer_norm = layer_norm;
+        const NormBuffers<S> kept{at<S>(copy, y), layer_norm ? at<float>(copy, mean) : nullptr,
+                                  at<float>(copy, rstd)};
+        work(c, kept, copy);
+      };
+    };
+    switch (call.kernel) {
+      case Kernel::kLayerNorm:
+      case Kernel::kRmsNorm:
+        return of_copy([=](UnitContext<S>& c, const NormBuffers<S>& kept, std::byte* copy) {
+          c.norm_forward(kept, at<S>(copy, x), at<S>(copy, weight), at<S>(copy, bias));
+        });
+      case Kernel::kLayerNormGradient:
+      case Kernel::kRmsNormGradient:
+        return of_copy([=](UnitContext<S>& c, const NormBuffers<S>& kept, std::byte* copy) {
+          c.norm_backward_weight(at<float>(copy, sums), at<float>(copy, sums) + call.n, kept.output,
+                                 at<S>(copy, x), kept);
+        });
+      default: {
+        const std::int64_t stream = layout.add<S>(elements);
+        return of_copy([=](UnitContext<S>& c, const NormBuffers<S>& kept, std::byte* copy) {
+          S* const d = at<S>(copy, stream);
+          c.norm_backward_input(d, d, kept.output, at<S>(copy, x), at<S>(copy, weight), kept);
+        });
+      }
+    }
+  }
+
+  Action softmax(const KernelCall& call, OperandLayout& layout) {
+    const RankShape& s = context_.shape;
+    const std::int64_t width = s.slices.canonical ? s.slices.of(call.n).width : call.n;
+    const cpu::LogitsShape all{call.m, call.n, call.n, 0, width, s.slices.count};
+    const std::int64_t logits = layout.add<float>(call.m * call.n);
+    const std::int64_t maximum = layout.add<float>(call.m, 0.1F);
+    const std::int64_t sums = layout.add<float>(2 * call.m, 0.1F);
+    const std::int64_t targets = layout.add_indices(call.m, call.n);
+    const bool backward = call.kernel == Kernel::kSoftmaxBackward;
+    return [=, this](std::byte* copy) {
+      context_.for_ranges(all.rows, [&](std::int64_t begin, std::int64_t end) {
+        cpu::LogitsShape rows = all;
+        rows.rows = end - begin;
+        float* const x = at<float>(copy, logits) + begin * all.stride;
+        float* const most = at<float>(copy, maximum) + begin;
+        float* const sum = at<float>(copy, sums) + begin;
+        const std::int32_t* const target = at<std::int32_t>(copy, targets) + begin;
+        if (backward) {
+          cpu::cross_entropy_backward(x, target, most, sum, 1.0F, rows);
+        } else {
+          cpu::cross_entropy_maximum(most, x, rows);
+          cpu::cross_entropy_sums(sum, sum + all.rows, x, target, most, rows);
+        }
+      });
+    };
+  }
+
+  Action lookup(const KernelCall& call, OperandLayout& layout) {
+    const std::int64_t vocabulary = context_.shape.vocabulary;
+    const cpu::VocabularyRange range{0, vocabulary};
+    const std::int64_t rows = layout.add<S>(call.m * call.n);
+    const std::int64_t tokens = layout.add_indices(call.m, vocabulary);
+    if (call.kernel == Kernel::kLookup) {
+      const std::int64_t table = layout.add<S>(vocabulary * call.n);
+      return [=](std::byte* copy) {
+        cpu::token_lookup(at<S>(copy, rows), at<std::int32_t>(copy, tokens), at<S>(copy, table),
+                          range, call.m, call.n);
+      };
+    }
+    const std::int64_t gradient = layout.add<float>(vocabulary * call.n);
+    return [=](std::byte* copy) {
+      cpu::token_lookup_backward(at<float>(copy, gradient), at<S>(copy, rows),
+                                 at<std::int32_t>(copy, tokens), range, call.m, call.n);
+    };
+  }
+
+  // Passes over the elements of gradients and state.
+  Action state_pass(const KernelCall& call, OperandLayout& layout) {
+    const std::int64_t count = call.m * call.n;
+    const std::int64_t w = layout.add<float>(count), g = layout.add<float>(count);
+    const std::int64_t m = layout.add<float>(count), v = layout.add<float>(count);
+    WorkerPool* const workers = context_.workers;
+    const auto of_parts = [=](auto&& work) {
+      return [=](std::byte* copy) {
+        share_out(workers, count,
+                  [&](int, std::int64_t begin, std::int64_t end) { work(copy, begin, end); });
+      };
+    };
+    switch (call.kernel) {
+      case Kernel::kFill:
+        return of_parts([=](std::byte* copy, std::int64_t begin, std::int64_t end) {
+          std::fill(at<float>(copy, g) + begin, at<float>(copy, g) + end, 0.0F);
+        });
+      case Kernel::kAdd:
+        return of_parts([=](std::byte* copy, std::int64_t begin, std::int64_t end) {
+          cpu::add_all(at<float>(copy, w) + begin, at<float>(copy, g) + begin, end - begin);
+        });
+      case Kernel::kSquares:
+        return of_parts([=](std::byte* copy, std::int64_t begin, std::int64_t end) {
+          ExactSum sum;
+          sum.add_squares(span_at<float>(copy, g, begin, end));
+        });
+      case Kernel::kAdamw:
+        return of_parts([=](std::byte* copy, std::int64_t begin, std::int64_t end) {
+          adamw_step(span_at<float>(copy, w, begin, end), span_at<float>(copy, g, begin, end),
+                     span_at<float>(copy, m, begin, end), span_at<float>(copy, v, begin, end), 1,
+                     {});
+        });
+      default:
+        return of_parts([=](std::byte* copy, std::int64_t begin, std::int64_t end) {
+          sgd_step(span_at<float>(copy, w, begin, end), span_at<float>(copy, g, begin, end),
+                   span_at<float>(copy, m, begin, end), {});
+        });
+    }
+  }
+
+  // Passes over the rows of activations.
+  Action row_pass(const KernelCall& call, OperandLayout& layout) {
+    const std::int64_t n = call.n;
+    const bool gated = call.kernel == Kernel::kSwiglu || call.kernel == Kernel::kSwigluBackward;
+    const std::int64_t x = layout.add<S>(call.m * n * (gated ? 2 : 1));
+    const std::int64_t y = layout.add<S>(call.m * n * (gated ? 2 : 1));
+    const std::int64_t z = layout.add<float>(call.m * n);
+    const std::int64_t row = layout.add<S>(n);
+    const auto of_rows = [=, this](auto&& work) {
+      return [=, this](std::byte* copy) {
+        context_.for_ranges(
+            call.m, [&](std::int64_t begin, std::int64_t end) { work(copy, begin, end - begin); });
+      };
+    };
+    switch (call.kernel) {
+      case Kernel::kGelu:
+        return of_rows([=](std::byte* copy, std::int64_t first, std::int64_t rows) {
+          cpu::gelu(at<S>(copy, y) + first * n, at<S>(copy, x) + first * n, rows * n);
+        });
+      case Kernel::kGeluBackward:
+        return of_rows([=](std::byte* copy, std::int64_t first, std::int64_t rows) {
+          S* const d = at<S>(copy, y) + first * n;
+          cpu::gelu_backward(d, d, at<S>(copy, x) + first * n, rows * n);
+        });
+      case Kernel::kSwiglu:
+        return of_rows([=](std::byte* copy, std::int64_t first, std::int64_t rows) {
+          cpu::swiglu(at<S>(copy, y) + first * n, at<S>(copy, x) + 2 * first * n, rows, n);
+        });
+      case Kernel::kSwigluBackward: {
+        const std::int64_t d = layout.add<S>(call.m * n);
+        return of_rows([=](std::byte* copy, std::int64_t first, std::int64_t rows) {
+          cpu::swiglu_backward(at<S>(copy, y) + 2 * first * n, at<S>(copy, d) + first * n,
+                               at<S>(copy, x) + 2 * first * n, rows, n);
+        });
+      }
+      case Kernel::kResidual:
+        return of_rows([=](std::byte* copy, std::int64_t first, std::int64_t rows) {
+          cpu::bias_dropout_residual(at<S>(copy, y) + first * n, at<float>(copy, z) + first * n,
+                                     at<S>(copy, row), at<S>(copy, x) + first * n, rows, n, nullptr,
+                                     0);
+        });
+      case Kernel::kCopy:
+        return of_rows([=](std::byte* copy, std::int64_t first, std::int64_t rows) {
+          std::copy_n(at<S>(copy, x) + first * n, rows * n, at<S>(copy, y) + first * n);
+        });
+      case Kernel::kDropout:
+        return of_rows([=](std::byte* copy, std::int64_t first, std::int64_t rows) {
+          cpu::apply_dropout(at<S>(copy, y) + first * n, at<S>(copy, x) + first * n,
+                             cpu::Dropout{.rate = 0.1}, first * n, rows * n);
+        });
+      case Kernel::kColumnSums: {
+        const std::int64_t sums = layout.add<float>(n);
+        const std::int64_t blocks = context_.shape.blocks;
+        return [=, this](std::byte* copy) {
+          context_.add_column_sums(at<float>(copy, sums), at<S>(copy, x), call.m, n, n,
+                                   call.m % blocks == 0 ? blocks : 1);
+        };
+      }
+      case Kernel::kRotary:
+        return rotary(call, x);
+      case Kernel::kNarrow:
+        return narrowing(call, y, z);
+      default:
+        throw std::logic_error("no pass over rows: " + std::string(planner::name(call.kernel)));
+    }
+  }
+
+  Action rotary(const KernelCall& call, std::int64_t x) {
+    const RankShape& s = context_.shape;
+    const std::int64_t table = s.sequence * s.head_width / 2;
+    const cpu::RotaryShape shape{call.m, s.sequence, call.n / s.head_width, s.head_width, call.n};
+    return [=, this](std::byte* copy) {
+      cpu::rotary_forward(at<S>(copy, x), context_.workspace.rotary,
+                          context_.workspace.rotary + table, shape);
+    };
+  }
+
+  // Nothing to narrow in float32: a copy.
+  Action narrowing(const KernelCall& call, std::int64_t to, std::int64_t from) {
+    return [=, this](std::byte* copy) {
+      context_.for_ranges(call.m * call.n, [&](std::int64_t begin, std::int64_t end) {
+        if constexpr (std::is_same_v<S, float>) {
+          std::copy(at<float>(copy, from) + begin, at<float>(copy, from) + end,
+                    at<float>(copy, to) + begin);
+        } else {
+          cpu::narrow_all(at<S>(copy, to) + begin, at<float>(copy, from) + begin, end - begin);
+        }
+      });
+    };
+  }
+
+  ActivationArena arena_;
+  FixedGemm fixed_;
+  UnitContext<S> context_;
+};
+
+}  // namespace
+
+KernelRunner::KernelRunner(const planner::Config& config, WorkerPool* workers) {
+  switch (config.train.precision) {
+    case planner::Precision::kBFloat16:
+      impl_ = std::make_unique<TypedRunner<BFloat16>>(config, workers);
+      break;
+    case planner::Precision::kFloat16:
+      impl_ = std::make_unique<TypedRunner<Float16>>(config, workers);
+      break;
+    default:
+      impl_ = std::make_unique<TypedRunner<float>>(config, workers);
+  }
+}
+
+KernelRunner::~KernelRunner() = default;
+
+std::unique_ptr<KernelCase> KernelRunner::prepare(const KernelCall& call,
+                                                  std::int64_t rotate_bytes) {
+  return impl_->prepare(call, rotate_bytes);
+}
+
+}  // namespace nqd::engine

@@ -1,0 +1,38 @@
+// Runs single kernels of the training engine on operands of their own, as its layers call them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "engine/threads/worker_pool.h"
+#include "planner/reference/kernels.h"
+#include "planner/spec.h"
+
+namespace nqd::engine {
+
+// One call, ready to run again and again. Successive runs rotate through copies of the operands,
+// so that they come from where a step that touches other layers in between would find them.
+class KernelCase {
+ public:
+  virtual ~KernelCase() = default;
+  virtual void run() = 0;
+};
+
+class KernelRunner {
+ public:
+  // Kernels in the numerics and the storage type of `config`, a decoder on one rank (dp = tp =
+  // pp = 1), on `workers` (null: the calling thread alone). Both must outlive this object.
+  KernelRunner(const planner::Config& config, WorkerPool* workers);
+  ~KernelRunner();
+
+  // `call` must be one of the config's own: of its widths, or a pass of any size. At least two
+  // copies of the operands, and as many as `rotate_bytes` hold. Must not outlive this object.
+  std::unique_ptr<KernelCase> prepare(const planner::KernelCall& call, std::int64_t rotate_bytes);
+
+  class Impl;  // by storage type
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace nqd::engine

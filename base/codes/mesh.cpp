@@ -197,12 +197,14 @@ constexpr std::array kTable = {
     CodeInfo{"NQD1304", "the device's memory is unknown",
              "Without cluster.memory_bytes the plan lists bytes but cannot say whether they fit."},
     CodeInfo{
-        "NQD1305", "a calibrated curve is used beyond its measured sizes",
-        "The payload of a collective lies outside the sweep that was measured. The nearest piece "
-        "of the curve is continued, which may be far off where the algorithm changes."},
+        "NQD1305", "a calibration is used beyond what was measured",
+        "The payload of a collective lies outside the sweep that was measured: the nearest piece "
+        "of the curve is continued, which may be far off where the algorithm changes. Or the "
+        "engine's kernels were measured with another number of ranks at work on a host."},
     CodeInfo{"NQD1306", "the step time is unknown",
              "A rate that the time depends on is not given: the matrix product rate, the memory "
-             "bandwidth, or the bandwidth of a link. nqd prints no partial time."},
+             "bandwidth, the bandwidth of a link, or the rate of one of the engine's kernels. nqd "
+             "prints no partial time."},
     CodeInfo{
         "NQD1307", "the plan fits with little to spare",
         "The plan counts tensors. The device context, the allocator's fragmentation and library "

@@ -64,6 +64,8 @@ std::vector<KernelCall> calls_of(const planner::Config& solo) {
   for (const Kernel kernel : {Kernel::kAdd, Kernel::kFill, Kernel::kAdamw, Kernel::kSgd}) {
     merge(all, {kernel, 1, largest, 0, 0});
   }
+  merge(all, {Kernel::kWeightProduct, d.hidden, d.ffn, rows, 0});
+  merge(all, {Kernel::kFreshProduct, d.hidden, d.ffn, rows, 0});
   for (const std::int64_t width : {d.queries, d.ffn}) {
     merge(all, {Kernel::kForwardProduct, rows, d.hidden, width, 0});
     merge(all, {Kernel::kSlicedProduct, rows, d.hidden, width, 0});

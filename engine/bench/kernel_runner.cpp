@@ -93,6 +93,7 @@ class TypedRunner final : public KernelRunner::Impl {
       case Kernel::kInputProduct:
       case Kernel::kStackedProduct:
       case Kernel::kWeightProduct:
+      case Kernel::kFreshProduct:
         return product(call, layout);
       case Kernel::kAttention:
       case Kernel::kAttentionBackward:
@@ -154,11 +155,12 @@ class TypedRunner final : public KernelRunner::Impl {
         };
       }
       default: {
+        const bool accumulate = call.kernel == Kernel::kWeightProduct;
         const std::int64_t c = layout.add<float>(m * n);
         return [=, this](std::byte* copy) {
           context_.products.run({m, n, k, matrix(at<S>(copy, a), m, Transpose::kYes),
                                  matrix(at<S>(copy, b), n), result(at<float>(copy, c), n), 1.0F,
-                                 true});
+                                 accumulate});
         };
       }
     }

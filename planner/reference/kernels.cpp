@@ -27,6 +27,7 @@ constexpr std::array<KernelFacts, kKernels> kFacts = {{
     {"input_product", Law::kProduct, 1},
     {"stacked_product", Law::kProduct, 1},
     {"weight_product", Law::kProduct, 1},
+    {"fresh_product", Law::kProduct, 1},
     {"attention", Law::kAttention, 4},
     {"attention_backward", Law::kAttention, 10},
     {"layer_norm", Law::kPass, 0, 2},

@@ -19,6 +19,7 @@ enum class Kernel : std::uint8_t {
   kInputProduct,    // dy · W
   kStackedProduct,  // dy · W likewise, over the stacked blocks (q | k | v, gate | up) of a layer
   kWeightProduct,   // C += dyᵀ · x
+  kFreshProduct,    // C = dyᵀ · x, the first of a sum
   // Attention of m heads in all sequences, n tokens, k columns a head.
   kAttention,
   kAttentionBackward,

@@ -244,20 +244,46 @@ Calls recomputed(const Config& config, std::span<const LocalUnit> units) {
   return calls;
 }
 
+// The share of the micro-batches that begin a sum rather than add to what is there.
+double fresh_share(const StateShape& shape) {
+  const bool in_place = !shape.canonical() && shape.gradient_shards() == 1;
+  return in_place ? 1 / static_cast<double>(shape.micro_batches) : 1;
+}
+
+// That share of the weight products sets what the others add to.
+Calls with_fresh(const Calls& calls, double share) {
+  Calls all;
+  for (const KernelCall& call : calls) {
+    const bool product = call.kernel == Kernel::kWeightProduct;
+    if (!product || share < 1) all.push_back(call);
+    if (!product) continue;
+    KernelCall fresh = call;
+    fresh.kernel = Kernel::kFreshProduct;
+    fresh.calls = share * call.calls;
+    if (share < 1) all.back().calls -= fresh.calls;
+    all.push_back(fresh);
+  }
+  return all;
+}
+
 // What the store does for a micro-batch's gradient of a unit.
 Calls gradient_calls(const Config& config, const StateShape& shape, const LocalUnit& unit) {
+  const std::int64_t padded = shape.padded(unit.elements);
+  std::int64_t filled = padded;
+  if (unit.role == UnitRole::kLayer) {
+    filled -= unit.elements;
+    for (const LocalTensor& tensor : unit.tensors) {
+      if (tensor.shape.size() == 1) filled += tensor.elements();
+    }
+  }
+  const double share = fresh_share(shape);
+  Calls calls = {{Kernel::kFill, 1, filled, 0, share}};
   const Additions additions = additions_of(config);
-  const auto micro_batches = static_cast<double>(shape.micro_batches);
-  const auto of_each = [&](std::int64_t calls) {
-    return static_cast<double>(calls) / micro_batches;
-  };
-  const bool in_place = !shape.canonical() && shape.gradient_shards() == 1;
-  const double fills = in_place ? of_each(1) : 1;
-  const std::int64_t added =
-      shape.gradient_shards() > 1 ? shape.part(unit.elements) : shape.padded(unit.elements);
-  Calls calls = {{Kernel::kFill, 1, shape.padded(unit.elements), 0, fills}};
-  const std::int64_t more = additions.all - additions.first;
-  if (!in_place && more > 0) calls.push_back({Kernel::kAdd, 1, added, 0, of_each(more)});
+  const auto more = static_cast<double>(additions.all - additions.first);
+  if (share < 1 || more == 0) return calls;
+  const bool sharded = shape.gradient_shards() > 1;
+  calls.push_back({Kernel::kAdd, 1, sharded ? shape.part(unit.elements) : padded, 0,
+                   more / static_cast<double>(shape.micro_batches)});
   return calls;
 }
 
@@ -277,7 +303,11 @@ UnitWork chunk_work(const Config& config, std::span<const LocalUnit> units) {
   const StateShape shape = state_shape(config);
   UnitWork work;
   for (const LocalUnit& unit : units) {
-    work.add(unit_work(config, unit));
+    UnitWork of_unit = unit_work(config, unit);
+    if (unit.role == UnitRole::kLayer) {
+      of_unit.backward_weight = with_fresh(of_unit.backward_weight, fresh_share(shape));
+    }
+    work.add(of_unit);
     append(work.backward_weight, gradient_calls(config, shape, unit));
   }
   append(work.backward_input, recomputed(config, units));

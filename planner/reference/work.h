@@ -19,7 +19,8 @@
 //   head              forward: norm; logits: forward product [N,V,h], softmax. backward input:
 //                     softmax backward, stacked product [N,h,V]; norm gradient, norm backward.
 //                     backward weight: weight product [V,h,N]
-//   gradients         of each micro-batch: fill of what is written, add of what is not the first
+//   gradients         of each micro-batch whose sum is new: the layers' weight products are fresh
+//                     products, and the rest is filled; add of leaves that are not the first
 //   once a step       squares and update of the rank's part, narrow of 16-bit weights
 #pragma once
 

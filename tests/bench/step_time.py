@@ -125,7 +125,7 @@ def calibrate(args):
                                              documents[-1]]))
     for collective in SWEEPS:
         documents.append(args.folder / f"{collective}.json")
-        direct = [] if collective == "send_recv" else ["-R", "--algorithm", "direct"]
+        direct = [] if collective == "send_recv" else ["-R", "--cold", "--algorithm", "direct"]
         run(args, launched(2, [args.nqd, "bench", collective, *direct, "-b", "4K", "-e", "8M", "-f", "2", "-n", "20",
                                "--output", documents[-1]]))
     run(args, [args.nqd, "calibrate", *documents, "--output", args.folder / "cluster.yaml"])

@@ -122,6 +122,7 @@ TEST_CASE("nothing to fit is refused with every reason") {
   Evidence one_size = bench_evidence();
   one_size.bench.rows.resize(1);
   one_size.bench.gemm_rows.clear();
+  one_size.bench.kernel_rows.clear();
   one_size.bench.memory_bandwidth_bytes_per_s = 0;
   CHECK(code_of({one_size}, &message) == "NQD2201");
   CHECK(message.find("all_reduce ring on 2 ranks") != std::string::npos);
@@ -145,6 +146,37 @@ TEST_CASE("one curve through two fabrics is refused") {
   refused([](Evidence& e) { e.bench.gemm_rows[0].threads = 2; });
   // The same way twice is more samples, not a conflict.
   CHECK(calibrate({bench_evidence(), bench_evidence()}).curves.size() == 3);
+}
+
+TEST_CASE("rates of kernels, and what they take in place") {
+  Evidence evidence = bench_evidence();
+  // gelu: 2 µs a call, four calls a step of 10 µs.
+  const planner::Calibration one = calibrate({evidence});
+  REQUIRE(one.engine_rates.size() == 1);
+  CHECK(one.engine_rates[0].ranks == 2);
+  CHECK(one.engine_rates[0].cpus == 2);
+  CHECK(one.engine_rates[0].in_place == doctest::Approx(10.0 / 8));
+  REQUIRE(one.engine_rates[0].kernels.size() == 1);
+  CHECK(one.engine_rates[0].kernels[0].kernel == "gelu");
+  CHECK(one.engine_rates[0].kernels[0].unit_s == doctest::Approx(2e-6 / 2048));
+  // A second document of the same way adds a shape; of another, an entry.
+  Evidence more = evidence;
+  more.bench.kernel_rows = {evidence.bench.kernel_rows[0]};
+  more.bench.kernel_rows[0].units = 2048 * 3;
+  more.bench.kernel_rows[0].p50_s = 4e-6;
+  const planner::KernelRate both = calibrate({evidence, more}).engine_rates[0].kernels[0];
+  CHECK(both.item_s == doctest::Approx(1e-6));
+  CHECK(both.unit_s == doctest::Approx(1e-6 / 2048));
+  more.bench.kernel_rows[0].threads = 2;
+  const planner::Calibration two = calibrate({evidence, more});
+  REQUIRE(two.engine_rates.size() == 2);
+  CHECK(two.engine_rates[1].in_place == 1);
+  more.envelope.host.hostname = "elsewhere";
+  more.bench.rows.clear();
+  more.bench.gemm_rows.clear();
+  CHECK(calibrate({evidence, more}).engine_rates.size() == 2);
+  more.bench.kernel_rows[0].threads = 1;
+  CHECK(code_of({evidence, more}) == "NQD2202");
 }
 
 }  // namespace nqd::reports

@@ -103,6 +103,21 @@ collectives::BenchResult sample_bench() {
     result.rows.push_back(sample_row("tree", bytes, 4.0e-6, 2.3e-10));
     result.rows.push_back(sample_row("library", bytes, 2.1e-6, 3.7e-10));
   }
+  const auto kernel_row = [](std::string kernel, double calls, std::vector<double> samples_s) {
+    return collectives::KernelRow{.kernel = std::move(kernel),
+                                  .m = 64,
+                                  .n = 32,
+                                  .items = 1,
+                                  .units = 2048,
+                                  .calls = calls,
+                                  .numerics = "fast",
+                                  .precision = "float32",
+                                  .ranks = 2,
+                                  .cpus = 2,
+                                  .samples_s = samples_s,
+                                  .p50_s = collectives::percentile(samples_s, 0.5)};
+  };
+  result.kernel_rows = {kernel_row("gelu", 4, {1e-6, 3e-6, 2e-6}), kernel_row("step", 0, {1e-5})};
   result.gemm_rows = {{.m = 512,
                        .n = 384,
                        .k = 256,
@@ -247,6 +262,13 @@ planner::Calibration sample_calibration() {
        .break_bytes = 8192}};
   calibration.crossovers = {
       {"all_reduce", 2, false, "mpi", true, {{1024, "tree"}, {65536, "ring"}}}};
+  calibration.engine_rates = {{collectives::Numerics::kFast,
+                               planner::Precision::kFloat32,
+                               2,
+                               1,
+                               2,
+                               1.06,
+                               {{"forward_product", 2.1e-10, 1.02e-11}, {"fill", 0, 9e-11}}}};
   calibration.gemm_flops = 9.87e10;
   calibration.memory_bandwidth_bytes_per_s = 1.2e10;
   calibration.source = "runs/q/bench.json, 2026-11-29T14:00:00Z, host node-a";

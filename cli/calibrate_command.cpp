@@ -83,11 +83,27 @@ void print_hold_out(const std::vector<reports::CurveHoldOut>& curves) {
   }
 }
 
+void print_engine(const planner::Calibration& calibration) {
+  for (const planner::EngineRates& rates : calibration.engine_rates) {
+    std::cout << "engine, " << name(rates.numerics) << " " << name(rates.precision) << ", "
+              << rates.threads << (rates.threads == 1 ? " thread" : " threads") << " each of "
+              << rates.ranks << (rates.ranks == 1 ? " rank" : " ranks") << ": "
+              << rates.kernels.size() << " kernels";
+    for (const planner::KernelRate& kernel : rates.kernels) {
+      if (kernel.kernel != "forward_product" || kernel.unit_s <= 0) continue;
+      std::cout << ", products " << reports::fixed(1e-9 / kernel.unit_s, 1) << " GFLOP/s";
+    }
+    std::cout << "; a step takes " << reports::fixed(rates.in_place, 3)
+              << " of the sum of its kernels\n";
+  }
+}
+
 void print_text(const planner::Calibration& calibration,
                 const std::vector<reports::CurveHoldOut>& held_out, const Options& options) {
   if (!calibration.curves.empty()) print_curves(calibration);
   print_crossovers(calibration);
   if (options.hold_out) print_hold_out(held_out);
+  print_engine(calibration);
   if (calibration.gemm_flops > 0) {
     std::cout << "matrix products: " << reports::fixed(calibration.gemm_flops / 1e9, 1)
               << " GFLOP/s a rank\n";

@@ -1,10 +1,11 @@
 #include "engine/bench/kernel_runner.h"
 
-#include <functional>
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
 #include "engine/bench/operands.h"
+#include "engine/bench/state_passes.h"
 #include "engine/cpu/activations.h"
 #include "engine/cpu/blocked_attention.h"
 #include "engine/cpu/convert.h"
@@ -13,10 +14,6 @@
 #include "engine/cpu/lookup.h"
 #include "engine/cpu/rotary.h"
 #include "engine/models/transformer/unit_context.h"
-#include "engine/numerics/exact_sum.h"
-#include "engine/optimizer/adamw.h"
-#include "engine/optimizer/sgd.h"
-#include "engine/parallel/store/share_out.h"
 #include "planner/layout/activation_buffers.h"
 
 namespace nqd::engine {
@@ -32,29 +29,6 @@ class KernelRunner::Impl {
 };
 
 namespace {
-
-// What a kernel does to one copy of its operands.
-using Action = std::function<void(std::byte* copy)>;
-
-class RotatingCase final : public KernelCase {
- public:
-  RotatingCase(const OperandLayout& layout, std::int64_t rotate_bytes, Action action)
-      : copies_(layout, rotate_bytes), action_(std::move(action)) {}
-  void run() override { action_(copies_.next()); }
-
- private:
-  OperandCopies copies_;
-  Action action_;
-};
-
-template <typename T>
-T* at(std::byte* copy, std::int64_t offset) {
-  return reinterpret_cast<T*>(copy + offset);
-}
-template <typename T>
-std::span<T> span_at(std::byte* copy, std::int64_t offset, std::int64_t begin, std::int64_t end) {
-  return {at<T>(copy, offset) + begin, static_cast<std::size_t>(end - begin)};
-}
 
 template <typename S>
 class TypedRunner final : public KernelRunner::Impl {
@@ -73,8 +47,8 @@ class TypedRunner final : public KernelRunner::Impl {
 
   std::unique_ptr<KernelCase> prepare(const KernelCall& call, std::int64_t rotate_bytes) override {
     OperandLayout layout;
-    Action action = make_action(call, layout);
-    return std::make_unique<RotatingCase>(layout, rotate_bytes, std::move(action));
+    KernelAction action = make_action(call, layout);
+    return std::make_unique<KernelCase>(layout, rotate_bytes, std::move(action));
   }
 
  private:
@@ -86,7 +60,7 @@ class TypedRunner final : public KernelRunner::Impl {
             Products(fixed_, shape.slices, workspace.slices, workers), workspace, workers};
   }
 
-  Action make_action(const KernelCall& call, OperandLayout& layout) {
+  KernelAction make_action(const KernelCall& call, OperandLayout& layout) {
     switch (call.kernel) {
       case Kernel::kForwardProduct:
       case Kernel::kSlicedProduct:
@@ -116,13 +90,13 @@ class TypedRunner final : public KernelRunner::Impl {
       case Kernel::kAdd:
       case Kernel::kAdamw:
       case Kernel::kSgd:
-        return state_pass(call, layout);
+        return state_pass(call, layout, context_.workers);
       default:
         return row_pass(call, layout);
     }
   }
 
-  Action product(const KernelCall& call, OperandLayout& layout) {
+  KernelAction product(const KernelCall& call, OperandLayout& layout) {
     const std::int64_t m = call.m, n = call.n, k = call.k;
     const std::int64_t a = layout.add<S>(m * k);
     const std::int64_t b = layout.add<S>(k * n);
@@ -186,7 +160,7 @@ class TypedRunner final : public KernelRunner::Impl {
     return blocks;
   }
 
-  Action attention(const KernelCall& call, OperandLayout& layout) {
+  KernelAction attention(const KernelCall& call, OperandLayout& layout) {
     const RankShape& s = context_.shape;
     const cpu::AttentionLayout shape =
         cpu::packed_attention(call.m / s.heads, call.n, s.heads, s.kv_heads, call.k, s.causal);
@@ -217,7 +191,7 @@ class TypedRunner final : public KernelRunner::Impl {
     };
   }
 
-  Action norm(const KernelCall& call, OperandLayout& layout) {
+  KernelAction norm(const KernelCall& call, OperandLayout& layout) {
     const bool layer_norm = call.kernel == Kernel::kLayerNorm ||
                             call.kernel == Kernel::kLayerNormBackward ||
                             call.kernel == Kernel::kLayerNormGradient;
@@ -259,7 +233,7 @@ class TypedRunner final : public KernelRunner::Impl {
     }
   }
 
-  Action softmax(const KernelCall& call, OperandLayout& layout) {
+  KernelAction softmax(const KernelCall& call, OperandLayout& layout) {
     const RankShape& s = context_.shape;
     const std::int64_t width = s.slices.canonical ? s.slices.of(call.n).width : call.n;
     const cpu::LogitsShape all{call.m, call.n, call.n, 0, width, s.slices.count};
@@ -286,7 +260,7 @@ class TypedRunner final : public KernelRunner::Impl {
     };
   }
 
-  Action lookup(const KernelCall& call, OperandLayout& layout) {
+  KernelAction lookup(const KernelCall& call, OperandLayout& layout) {
     const std::int64_t vocabulary = context_.shape.vocabulary;
     const cpu::VocabularyRange range{0, vocabulary};
     const std::int64_t rows = layout.add<S>(call.m * call.n);
@@ -305,48 +279,8 @@ class TypedRunner final : public KernelRunner::Impl {
     };
   }
 
-  // Passes over the elements of gradients and state.
-  Action state_pass(const KernelCall& call, OperandLayout& layout) {
-    const std::int64_t count = call.m * call.n;
-    const std::int64_t w = layout.add<float>(count), g = layout.add<float>(count);
-    const std::int64_t m = layout.add<float>(count), v = layout.add<float>(count);
-    WorkerPool* const workers = context_.workers;
-    const auto of_parts = [=](auto&& work) {
-      return [=](std::byte* copy) {
-        share_out(workers, count,
-                  [&](int, std::int64_t begin, std::int64_t end) { work(copy, begin, end); });
-      };
-    };
-    switch (call.kernel) {
-      case Kernel::kFill:
-        return of_parts([=](std::byte* copy, std::int64_t begin, std::int64_t end) {
-          std::fill(at<float>(copy, g) + begin, at<float>(copy, g) + end, 0.0F);
-        });
-      case Kernel::kAdd:
-        return of_parts([=](std::byte* copy, std::int64_t begin, std::int64_t end) {
-          cpu::add_all(at<float>(copy, w) + begin, at<float>(copy, g) + begin, end - begin);
-        });
-      case Kernel::kSquares:
-        return of_parts([=](std::byte* copy, std::int64_t begin, std::int64_t end) {
-          ExactSum sum;
-          sum.add_squares(span_at<float>(copy, g, begin, end));
-        });
-      case Kernel::kAdamw:
-        return of_parts([=](std::byte* copy, std::int64_t begin, std::int64_t end) {
-          adamw_step(span_at<float>(copy, w, begin, end), span_at<float>(copy, g, begin, end),
-                     span_at<float>(copy, m, begin, end), span_at<float>(copy, v, begin, end), 1,
-                     {});
-        });
-      default:
-        return of_parts([=](std::byte* copy, std::int64_t begin, std::int64_t end) {
-          sgd_step(span_at<float>(copy, w, begin, end), span_at<float>(copy, g, begin, end),
-                   span_at<float>(copy, m, begin, end), {});
-        });
-    }
-  }
-
   // Passes over the rows of activations.
-  Action row_pass(const KernelCall& call, OperandLayout& layout) {
+  KernelAction row_pass(const KernelCall& call, OperandLayout& layout) {
     const std::int64_t n = call.n;
     const bool gated = call.kernel == Kernel::kSwiglu || call.kernel == Kernel::kSwigluBackward;
     const std::int64_t x = layout.add<S>(call.m * n * (gated ? 2 : 1));
@@ -412,7 +346,7 @@ class TypedRunner final : public KernelRunner::Impl {
     }
   }
 
-  Action rotary(const KernelCall& call, std::int64_t x) {
+  KernelAction rotary(const KernelCall& call, std::int64_t x) {
     const RankShape& s = context_.shape;
     const std::int64_t table = s.sequence * s.head_width / 2;
     const cpu::RotaryShape shape{call.m, s.sequence, call.n / s.head_width, s.head_width, call.n};
@@ -423,7 +357,7 @@ class TypedRunner final : public KernelRunner::Impl {
   }
 
   // Nothing to narrow in float32: a copy.
-  Action narrowing(const KernelCall& call, std::int64_t to, std::int64_t from) {
+  KernelAction narrowing(const KernelCall& call, std::int64_t to, std::int64_t from) {
     return [=, this](std::byte* copy) {
       context_.for_ranges(call.m * call.n, [&](std::int64_t begin, std::int64_t end) {
         if constexpr (std::is_same_v<S, float>) {

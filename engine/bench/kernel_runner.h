@@ -4,19 +4,12 @@
 #include <cstdint>
 #include <memory>
 
+#include "engine/bench/operands.h"
 #include "engine/threads/worker_pool.h"
 #include "planner/reference/kernels.h"
 #include "planner/spec.h"
 
 namespace nqd::engine {
-
-// One call, ready to run again and again. Successive runs rotate through copies of the operands,
-// so that they come from where a step that touches other layers in between would find them.
-class KernelCase {
- public:
-  virtual ~KernelCase() = default;
-  virtual void run() = 0;
-};
 
 class KernelRunner {
  public:

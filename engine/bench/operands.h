@@ -2,8 +2,11 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "base/ledger.h"
@@ -54,6 +57,18 @@ class OperandLayout {
   std::vector<std::function<void(std::byte*)>> fills_;
 };
 
+// What a kernel does to one copy of its operands.
+using KernelAction = std::function<void(std::byte* copy)>;
+
+template <typename T>
+T* at(std::byte* copy, std::int64_t offset) {
+  return reinterpret_cast<T*>(copy + offset);
+}
+template <typename T>
+std::span<T> span_at(std::byte* copy, std::int64_t offset, std::int64_t begin, std::int64_t end) {
+  return {at<T>(copy, offset) + begin, static_cast<std::size_t>(end - begin)};
+}
+
 class OperandCopies {
  public:
   OperandCopies(const OperandLayout& layout, std::int64_t rotate_bytes)
@@ -76,6 +91,19 @@ class OperandCopies {
   std::int64_t count_;
   std::int64_t turn_ = 0;
   Buffer memory_;
+};
+
+// One call, ready to run again and again. Successive runs rotate through copies of the operands,
+// so that they come from where a step that touches other layers in between would find them.
+class KernelCase {
+ public:
+  KernelCase(const OperandLayout& layout, std::int64_t rotate_bytes, KernelAction action)
+      : copies_(layout, rotate_bytes), action_(std::move(action)) {}
+  void run() { action_(copies_.next()); }
+
+ private:
+  OperandCopies copies_;
+  KernelAction action_;
 };
 
 }  // namespace nqd::engine

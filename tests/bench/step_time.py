@@ -138,7 +138,7 @@ def measure_case(args, name):
                                                                args.folder / "cluster.yaml", "--json"])))
     row = next(row for row in document["audit"] if row["category"] == "step_time")
     steps = [step["step_s"] for step in document["steps"][WARMUP:]]
-    return {"predicted_s": row["predicted"], "measured_s": statistics.median(steps), "load": os.getloadavg()[0]}
+    return {"predicted_s": row["predicted_s"], "measured_s": statistics.median(steps), "load": os.getloadavg()[0]}
 
 
 def machine():

@@ -43,7 +43,7 @@ double units_of(const std::vector<KernelCall>& calls, Kernel from, Kernel to) {
 }
 
 double operations(const std::vector<KernelCall>& calls) {
-  return units_of(calls, Kernel::kForwardProduct, Kernel::kWeightProduct);
+  return units_of(calls, Kernel::kForwardProduct, Kernel::kFreshProduct);
 }
 
 double count(const std::vector<KernelCall>& calls, Kernel kernel) {
@@ -116,13 +116,13 @@ TEST_CASE("additions of micro-batches") {
     config.numerics.mode = mode;
     return additions_of(config);
   };
-  // The tree over four leaves begins two sums, that over three begins two as well.
+  // The tree over four leaves begins two sums; over three the ragged third joins the first.
   const Additions four = additions(gpt(), 4, collectives::Numerics::kCanonical);
   CHECK(four.all == 4);
   CHECK(four.first == 2);
   const Additions three = additions(gpt(), 3, collectives::Numerics::kCanonical);
   CHECK(three.all == 3);
-  CHECK(three.first == 2);
+  CHECK(three.first == 1);
   CHECK(additions(gpt(), 4, collectives::Numerics::kFast).first == 1);
   // Shards on three ranks, no power of two: every rank's leaf is an addition of its own.
   Config sharded = cpu_config(3);
@@ -142,20 +142,30 @@ TEST_CASE("what the store does for gradients") {
   const auto store = [](const Config& c, Kernel kernel) {
     return units_of(work_of(c).backward_weight, kernel, kernel);
   };
-  // Fast: the first of four micro-batches finds zeros, the others add in place.
-  CHECK(store(config, Kernel::kFill) == phi / 4);
+  // Embeddings and final norm; of the layers their vectors alone, since fresh products write the
+  // matrices.
+  const double filled = (97 + 24 + 2) * 16 + 3 * 13 * 16;
+  const auto fresh = [](const Config& c) {
+    return count(work_of(c).backward_weight, Kernel::kFreshProduct);
+  };
+  // Fast: the first of four micro-batches finds nothing, the others add in place.
+  CHECK(store(config, Kernel::kFill) == filled / 4);
   CHECK(store(config, Kernel::kAdd) == 0);
-  // Canonical: every leaf is filled, two of four are added; a tied head has a unit of its own.
+  CHECK(fresh(config) == 3);
+  CHECK(count(work_of(config).backward_weight, Kernel::kWeightProduct) == 9 + 1);
+  // Canonical: every leaf is new, two of four are added; a tied head has a unit of its own.
   config.numerics.mode = collectives::Numerics::kCanonical;
   const double with_tied = phi + 97 * 16;
-  CHECK(store(config, Kernel::kFill) == with_tied);
+  CHECK(store(config, Kernel::kFill) == filled + 97 * 16);
   CHECK(store(config, Kernel::kAdd) == with_tied / 2);
+  CHECK(fresh(config) == 12);
   // zero2 adds the sums of a micro-batch's shards.
   config.parallel.engine = Engine::kZero2;
   config.parallel.dp = config.cluster.gpus_per_node = 2;
   config.train.global_batch_size *= 2;
-  CHECK(store(config, Kernel::kFill) == with_tied);
+  CHECK(store(config, Kernel::kFill) == filled + 97 * 16);
   CHECK(store(config, Kernel::kAdd) == with_tied / 2 / 2);
+  CHECK(fresh(config) == 12);
 }
 
 TEST_CASE("the update is of the rank's part") {
@@ -191,7 +201,8 @@ TEST_CASE("each model has the kernels of its own kind") {
   CHECK(count(gated.forward, Kernel::kCopy) == 0);
   CHECK(count(gated.forward, Kernel::kRotary) == 3);
   CHECK(count(gated.backward_weight, Kernel::kColumnSums) == 0);
-  CHECK(count(gated.backward_weight, Kernel::kWeightProduct) == 3 * 5 + 1);
+  CHECK(count(gated.backward_weight, Kernel::kFreshProduct) == 3 * 5);
+  CHECK(count(gated.backward_weight, Kernel::kWeightProduct) == 1);
 }
 
 }  // namespace

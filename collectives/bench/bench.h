@@ -127,7 +127,7 @@ struct KernelRow {
   std::string precision;
   int threads = 1;
   int ranks = 1;
-  int cpus = 0;                    // that the ranks of the host may use together
+  int cpus = 0;                     // that the ranks of the host may use together
   std::vector<double> samples_s{};  // of one call on the slowest rank, by its median
   double p50_s = 0;
 };

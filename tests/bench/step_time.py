@@ -58,7 +58,10 @@ DEFAULTS = {"model": CALIBRATED, "engine": "ddp", "dp": 1, "tp": 1, "pp": 1, "nu
 # What the kernels are measured in: numerics, precision, threads, ranks at once.
 RATES = [{"numerics": "canonical"}, {"numerics": "fast"}, {"threads": 2}, {"numerics": "fast", "threads": 2},
          {"precision": "bfloat16"}, {"dp": 2}, {"numerics": "fast", "dp": 2}]
-SWEEPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv")
+# all_reduce as tp calls it, on what a product has just written; gradients and weights are cold.
+COLD = ["-R", "--cold", "--algorithm", "direct"]
+SWEEPS = {"all_reduce": ["-R", "--algorithm", "direct"], "all_gather": COLD, "reduce_scatter": COLD,
+          "all_to_all": COLD, "send_recv": []}
 CASES = {
     "one rank": {},
     "one rank, fast": {"numerics": "fast"},
@@ -123,10 +126,9 @@ def calibrate(args):
         documents.append(args.folder / f"engine-{index}.json")
         run(args, launched(values["ranks"], [args.nqd, "bench", "engine", config, "-n", args.iterations, "--output",
                                              documents[-1]]))
-    for collective in SWEEPS:
+    for collective, flags in SWEEPS.items():
         documents.append(args.folder / f"{collective}.json")
-        direct = [] if collective == "send_recv" else ["-R", "--cold", "--algorithm", "direct"]
-        run(args, launched(2, [args.nqd, "bench", collective, *direct, "-b", "4K", "-e", "8M", "-f", "2", "-n", "20",
+        run(args, launched(2, [args.nqd, "bench", collective, *flags, "-b", "4K", "-e", "8M", "-f", "2", "-n", "20",
                                "--output", documents[-1]]))
     run(args, [args.nqd, "calibrate", *documents, "--output", args.folder / "cluster.yaml"])
 

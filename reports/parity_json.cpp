@@ -35,6 +35,7 @@ void write_case(JsonWriter& json, const ParityCase& one) {
   json.field("recompute", one.cell.recompute());
   json.field("schedule", one.cell.schedule());
   json.field("launcher", launcher(one));
+  json.field("threads", one.cell.config.train.threads);
   json.field("numerics", name(one.cell.config.numerics.mode));
   json.field("verdict", name(outcome.verdict));
   json.field("max_rel_loss_diff", outcome.max_rel_loss_diff);
@@ -130,7 +131,8 @@ std::string parity_text(const std::vector<ParityCase>& cases) {
     out << "failed: " << one.config << ' ' << name(one.cell.config.parallel.engine) << ' '
         << one.cell.mesh() << ' ' << one.cell.schedule() << ' '
         << name(one.cell.config.train.precision) << ' ' << one.cell.recompute() << ' '
-        << launcher(one) << ": " << one.outcome.reason << '\n';
+        << one.cell.config.train.threads << " threads a rank " << launcher(one) << ": "
+        << one.outcome.reason << '\n';
   }
   const std::int64_t failed = failures(cases);
   out << static_cast<std::int64_t>(cases.size()) - failed << " passed, " << failed << " failed\n";

@@ -16,9 +16,9 @@ struct ParityCase {
   double seconds = 0;  // of the run
 };
 
-// {…envelope, "cases": [{config, engine, mesh, precision, recompute, schedule, launcher, numerics,
-// verdict, max_rel_loss_diff, max_rel_weight_diff, reason, seconds}], "passed", "failed"}.
-// max_rel_weight_diff is null where the weights were not at hand.
+// {…envelope, "cases": [{config, engine, mesh, precision, recompute, schedule, launcher, threads,
+// numerics, verdict, max_rel_loss_diff, max_rel_weight_diff, reason, seconds}], "passed",
+// "failed"}. max_rel_weight_diff is null where the weights were not at hand.
 std::string parity_json(const Envelope& envelope, const std::vector<ParityCase>& cases);
 
 // A line for each config, engine, precision, numerics and recomputation, with the number of cells

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -38,12 +39,14 @@ std::vector<std::string> overrides_of(const planner::Config& config) {
           "parallel.sequence_parallel=" + text_of(mesh.sequence_parallel),
           "train.recompute=" + std::string(name(train.recompute)),
           "train.recompute_every=" + std::to_string(train.recompute_every),
+          "train.threads=" + std::to_string(train.threads),
           "train.precision=" + std::string(name(train.precision)),
           "numerics.mode=" + std::string(name(config.numerics.mode)),
           "data.path=" + config.data.path};
 }
 
 std::vector<std::string> command_of(const engine::ParityCell& cell, const std::string& config,
+                                    const std::vector<std::string>& overrides,
                                     const std::filesystem::path& folder) {
   std::vector<std::string> words = {"mpirun",
                                     "-n",
@@ -53,9 +56,12 @@ std::vector<std::string> command_of(const engine::ParityCell& cell, const std::s
                                     config,
                                     "--output-dir",
                                     folder.string()};
-  for (const std::string& change : overrides_of(cell.config)) {
+  // The cell's own last: it has the last word.
+  std::vector<std::string> changes = overrides;
+  for (std::string& change : overrides_of(cell.config)) changes.push_back(std::move(change));
+  for (std::string& change : changes) {
     words.push_back("--set");
-    words.push_back(change);
+    words.push_back(std::move(change));
   }
   return words;
 }
@@ -116,11 +122,12 @@ bool has_mpirun() {
 }
 
 engine::ParityRun run_under_mpi(const engine::ParityCell& cell, const std::string& config,
+                                const std::vector<std::string>& overrides,
                                 const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder);
   engine::ParityRun run;
   const std::filesystem::path output = folder / "output";
-  const int status = spawn(command_of(cell, config, folder), output);
+  const int status = spawn(command_of(cell, config, overrides, folder), output);
   // 1: trained, but the audit is not exact, which the evidence says by row.
   if (status != 0 && status != 1) {
     run.error = "exit code " + std::to_string(status) + ": " + last_lines(output);

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "engine/parity/compare.h"
 #include "engine/parity/matrix.h"
@@ -12,10 +13,11 @@ namespace nqd::cli {
 // Whether `mpirun` is on the PATH.
 bool has_mpirun();
 
-// Runs this program's `train` on the cell, with `config` as its file, and reads the evidence that
-// it leaves in `folder`, a new one. What the processes said is part of the error of a run that
-// failed.
+// Runs this program's `train` on the cell, with `config` as its file, changed by `overrides`
+// (--set), and reads the evidence that it leaves in `folder`, a new one. What the processes said is
+// part of the error of a run that failed.
 engine::ParityRun run_under_mpi(const engine::ParityCell& cell, const std::string& config,
+                                const std::vector<std::string>& overrides,
                                 const std::filesystem::path& folder);
 
 }  // namespace nqd::cli

@@ -110,8 +110,9 @@ class ParitySession {
   void run_cell(const std::string& path, const engine::ParityCell& cell,
                 const engine::TrainingData& data, const std::filesystem::path& folder) {
     const auto start = Clock::now();
-    const engine::ParityRun run = cell.under_mpi ? run_under_mpi(cell, path, folder)
-                                                 : engine::run_on_threads(cell.config, data);
+    const engine::ParityRun run = cell.under_mpi
+                                      ? run_under_mpi(cell, path, options_.overrides, folder)
+                                      : engine::run_on_threads(cell.config, data);
     const std::chrono::duration<double> seconds = Clock::now() - start;
     cases_.push_back(
         {path, cell, engine::compare(cell, run, reference(cell, data)), seconds.count()});

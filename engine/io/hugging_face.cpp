@@ -16,6 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr std::size_t kShownBytes = 120;  // of a name or a parser's words in a message
 constexpr const char* kWeightsFile = "model.safetensors";
 constexpr const char* kIndexFile = "model.safetensors.index.json";
 constexpr const char* kConfigFile = "config.json";
@@ -102,9 +103,11 @@ void HuggingFaceWeights::open_index(const std::filesystem::path& index) {
     }
   } catch (const Json::exception& failure) {
     throw Error(ExitCode::kUsage, "NQD2070",
-                index.string() + " is no index of safetensors files: " + failure.what(),
+                index.string() + " is no index of safetensors files: " +
+                    planner::printable(failure.what(), kShownBytes),
                 "fetch or write the file again");
   }
+  if (names.empty()) misfit(index, "its weight_map names no file");
   std::set<std::string> seen;
   for (const std::string& name : names) {
     if (name != std::filesystem::path(name).filename()) {
@@ -113,8 +116,8 @@ void HuggingFaceWeights::open_index(const std::filesystem::path& index) {
     files_.push_back(std::make_unique<SafetensorsFile>(index.parent_path() / name));
     for (const auto& [tensor, entry] : files_.back()->tensors()) {
       if (!seen.insert(tensor).second) {
-        misfit(files_.back()->path(),
-               "tensor \"" + planner::printable(tensor, 120) + "\" is in another of the files too");
+        misfit(files_.back()->path(), "tensor \"" + planner::printable(tensor, kShownBytes) +
+                                          "\" is in another of the files too");
       }
     }
   }
@@ -152,7 +155,7 @@ void HuggingFaceWeights::refuse_strangers(const planner::ModelSpec& model) const
       const bool copy = model.tied_head && name == "lm_head.weight";
       if (used.count(&tensor) > 0 || is_buffer(name) || copy) continue;
       misfit(file->path(),
-             "tensor \"" + planner::printable(name, 120) + "\" has no place in the model");
+             "tensor \"" + planner::printable(name, kShownBytes) + "\" has no place in the model");
     }
   }
 }

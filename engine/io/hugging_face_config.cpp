@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "engine/io/hugging_face_names.h"
 #include "engine/models/transformer/rank_shape.h"
 #include "planner/config/config.h"
+#include "planner/config/source.h"
 #include "planner/import/import.h"
 #include "planner/models/dimensions.h"
 
@@ -24,6 +26,7 @@ using Json = nlohmann::ordered_json;
   throw Error(ExitCode::kUsage, "NQD2073", file.string() + ": " + why, hint);
 }
 
+constexpr std::size_t kShownBytes = 120;  // of a parser's words in a message
 constexpr const char* kOtherFunction =
     "nqd's engine has no such model; its weights would compute something else";
 
@@ -87,7 +90,9 @@ void require_text(const std::filesystem::path& file, const Json& config, const c
   for (const std::string_view one : known) {
     if (value == one) return;
   }
-  refuse(file, std::string(key) + " is \"" + value + "\", not " + std::string(*known.begin()),
+  refuse(file,
+         std::string(key) + " is \"" + planner::printable(value) + "\", not " +
+             std::string(*known.begin()),
          kOtherFunction);
 }
 
@@ -123,9 +128,13 @@ void check_rotary(const std::filesystem::path& file, const Json& config) {
 void check_window(const std::filesystem::path& file, const Json& config, std::int64_t sequence) {
   const bool used = config.value("use_sliding_window", config.value("model_type", "") != "qwen2");
   if (!used || !config.contains("sliding_window") || config.at("sliding_window").is_null()) return;
-  const auto window = config.at("sliding_window").get<std::int64_t>();
-  if (window >= sequence) return;
-  refuse(file, "sliding_window is " + std::to_string(window) + ", shorter than model.sequence",
+  const Json& window = config.at("sliding_window");
+  if (!window.is_number_integer())
+    refuse(file, "sliding_window is no whole number", kOtherFunction);
+  const bool reaches = window.is_number_unsigned() &&
+                       window.get<std::uint64_t>() >= static_cast<std::uint64_t>(sequence);
+  if (reaches) return;
+  refuse(file, "sliding_window is " + window.dump() + ", shorter than model.sequence",
          kOtherFunction);
 }
 
@@ -187,7 +196,7 @@ void check_hugging_face_config(const std::filesystem::path& file, const planner:
     if (!config.is_object()) refuse(file, "it is no JSON object", "give the model's config.json");
     check_function(file, config, model);
   } catch (const Json::exception& failure) {
-    refuse(file, failure.what(), "give the model's config.json");
+    refuse(file, planner::printable(failure.what(), kShownBytes), "give the model's config.json");
   }
   check_sizes(file, imported_model(file, text), model);
 }

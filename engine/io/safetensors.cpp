@@ -20,7 +20,7 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kLengthBytes = 8;
 constexpr const char* kMetadata = "__metadata__";
-constexpr std::size_t kShownBytes = 120;  // of a name in a message
+constexpr std::size_t kShownBytes = 120;  // of a name or a parser's words in a message
 
 struct TypeSize {
   std::string_view name;
@@ -75,7 +75,7 @@ class RepeatedKeys {
 };
 
 std::uint64_t unsigned_of(const Json& value) {
-  if (!value.is_number_unsigned()) throw std::invalid_argument(value.dump());
+  if (!value.is_number_unsigned()) throw std::invalid_argument("no unsigned number");
   return value.get<std::uint64_t>();
 }
 
@@ -97,13 +97,15 @@ SafetensorsTensor parse_tensor(const std::filesystem::path& path, const std::str
   SafetensorsTensor tensor;
   try {
     tensor.dtype = json.at("dtype").get<std::string>();
-    for (const Json& extent : json.at("shape")) {
+    const Json& shape = json.at("shape");
+    if (!shape.is_array()) throw std::invalid_argument("shape");  // a number would be a list of one
+    for (const Json& extent : shape) {
       const std::uint64_t value = unsigned_of(extent);
       if (value > std::numeric_limits<std::int64_t>::max()) throw std::invalid_argument("extent");
       tensor.shape.push_back(static_cast<std::int64_t>(value));
     }
     const Json& offsets = json.at("data_offsets");
-    if (offsets.size() != 2) throw std::invalid_argument("data_offsets");
+    if (!offsets.is_array() || offsets.size() != 2) throw std::invalid_argument("data_offsets");
     tensor.begin = unsigned_of(offsets.at(0));
     tensor.end = unsigned_of(offsets.at(1));
   } catch (const std::exception&) {  // of nlohmann too
@@ -155,6 +157,8 @@ void store(std::byte* to, float value, DType type) {
 }  // namespace
 
 std::int64_t SafetensorsTensor::elements() const {
+  // With an extent of zero the others may be anything, their product too large for a number.
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
   std::int64_t count = 1;
   for (const std::int64_t extent : shape) count *= extent;
   return count;
@@ -199,7 +203,7 @@ void SafetensorsFile::read_header() {
   try {
     header = Json::parse(all.substr(kLengthBytes, length), std::ref(keys));
   } catch (const Json::exception& failure) {
-    refuse(path_, std::string("its header is not JSON: ") + failure.what());
+    refuse(path_, "its header is not JSON: " + planner::printable(failure.what(), kShownBytes));
   }
   if (!header.is_object()) refuse(path_, "its header is not a JSON object");
   if (keys.first())
@@ -210,6 +214,7 @@ void SafetensorsFile::read_header() {
       tensors_.emplace(name, parse_tensor(path_, name, value));
       continue;
     }
+    if (!value.is_object()) refuse(path_, "its __metadata__ are not an object");
     for (const auto& [key, text] : value.items()) {
       if (!text.is_string()) refuse(path_, "its __metadata__ are not texts");
       metadata_.emplace(key, text.get<std::string>());

@@ -85,6 +85,13 @@ class Matrix {
     }
   }
 
+  // The mesh by default, with two threads a rank.
+  void add_threaded(const Mesh& mesh, Engine engine) {
+    const std::size_t before = cells_.size();
+    add_plain(mesh, engine);
+    if (cells_.size() > before) cells_.back().config.train.threads = 2;
+  }
+
   void add_plain(const Mesh& mesh, Engine engine, Schedule schedule = Schedule::k1F1B,
                  bool sequence_parallel = false, bool under_mpi = false) {
     add(mesh, engine, schedule, sequence_parallel, {}, base_.train.precision,
@@ -121,6 +128,7 @@ void add_quick(Matrix& matrix) {
   matrix.add_plain({1, 2, 1}, Engine::kDdp, Schedule::k1F1B, true);
   matrix.add_plain({1, 1, 2}, Engine::kDdp, Schedule::kInterleaved);
   matrix.add_plain({2, 2, 2}, Engine::kZero2, Schedule::kZbH1);
+  matrix.add_threaded({1, 2, 1}, Engine::kDdp);
   matrix.add_plain({2, 1, 1}, Engine::kZero3, Schedule::k1F1B, false, true);
 }
 
@@ -161,6 +169,10 @@ void add_default(Matrix& matrix, const Config& base) {
   }
   for (const Mesh& mesh : {Mesh{3, 1, 1}, Mesh{6, 1, 1}}) {
     for (const Engine engine : Matrix::engines(mesh)) matrix.add_plain(mesh, engine);
+  }
+  matrix.add_threaded({1, 1, 1}, Engine::kDdp);
+  for (const Mesh& mesh : some_meshes()) {
+    matrix.add_threaded(mesh, mesh.dp > 1 ? Engine::kZero3 : Engine::kDdp);
   }
   add_kinds(matrix, base);
   for (const Mesh& mesh : some_meshes()) {
@@ -239,6 +251,7 @@ Config reference_of(const Config& cell) {
   config.parallel.world_size = 1;
   config.train.recompute = Recompute::kNone;
   config.train.recompute_every = 1;
+  config.train.threads = 1;
   return config;
 }
 

@@ -27,15 +27,15 @@ enum class ParityDepth { kQuick, kDefault, kFull };
 //   quick    a few meshes a kind of parallelism, one of them under mpirun: seconds
 //   default  every factorisation of 1, 2, 4, 8 over dp, tp and pp with every engine; every
 //            schedule; sequence parallelism; recomputation, 16-bit precisions and fast numerics on
-//            some of each
+//            some of each; two threads a rank on a few
 //   full     the product of all of these
 // `left_out`, where given, gets a line for each combination of the depth that breaks a rule of the
 // mesh: which, and the rule.
 std::vector<ParityCell> parity_cells(const planner::Config& base, ParityDepth depth,
                                      std::vector<std::string>* left_out = nullptr);
 
-// The run that a cell is compared with: one rank, ddp, nothing recomputed, of the cell's precision
-// and numerics.
+// The run that a cell is compared with: one rank of one thread, ddp, nothing recomputed, of the
+// cell's precision and numerics.
 planner::Config reference_of(const planner::Config& cell);
 
 }  // namespace nqd::engine

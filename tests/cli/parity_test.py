@@ -33,12 +33,15 @@ class Parity(NqdTestCase):
             self.assertEqual(("bit-identical", "threads", CONFIG),
                              (case["verdict"], case["launcher"], case["config"]))
             self.assertEqual((0, 0), (case["max_rel_loss_diff"], case["max_rel_weight_diff"]))
+        self.assertEqual({1, 2}, {case["threads"] for case in document["cases"]})
         self.assertIn("2x2x2", [case["mesh"] for case in document["cases"]])
         validate(self, document)
 
     @needs_mpi
     def test_under_mpirun(self):
-        out, _ = self.assertCode(0, nqd("parity", CONFIG, "--quick", "--launcher", "mpirun", "--json"))
+        # What the caller sets reaches the processes too: else they would train for three steps.
+        out, _ = self.assertCode(0, nqd("parity", CONFIG, "--quick", "--launcher", "mpirun", "--json",
+                                        "--set", "train.steps=4"))
         cases = json.loads(out)["cases"]
         self.assertTrue(cases)
         for case in cases:

@@ -15,6 +15,9 @@ void hf(std::string_view text);
 void torchtitan(std::string_view text);
 void published(std::string_view text);
 void nccl_log(std::string_view text);
+void safetensors(std::string_view text);
+void weights_config(std::string_view text);
+void weights_index(std::string_view text);
 
 inline void require(bool holds, const std::string& what) {
   if (!holds) throw std::logic_error(what);

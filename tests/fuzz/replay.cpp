@@ -10,11 +10,16 @@
 
 int main(int argc, char** argv) {
   using Entry = void (*)(std::string_view);
-  const std::map<std::string, Entry> entries = {
-      {"config", nqd::fuzz::config},         {"megatron", nqd::fuzz::megatron},
-      {"deepspeed", nqd::fuzz::deepspeed},   {"hf", nqd::fuzz::hf},
-      {"torchtitan", nqd::fuzz::torchtitan}, {"published", nqd::fuzz::published},
-      {"nccl_log", nqd::fuzz::nccl_log}};
+  const std::map<std::string, Entry> entries = {{"config", nqd::fuzz::config},
+                                                {"megatron", nqd::fuzz::megatron},
+                                                {"deepspeed", nqd::fuzz::deepspeed},
+                                                {"hf", nqd::fuzz::hf},
+                                                {"torchtitan", nqd::fuzz::torchtitan},
+                                                {"published", nqd::fuzz::published},
+                                                {"nccl_log", nqd::fuzz::nccl_log},
+                                                {"safetensors", nqd::fuzz::safetensors},
+                                                {"weights_config", nqd::fuzz::weights_config},
+                                                {"weights_index", nqd::fuzz::weights_index}};
   if (argc != 2) return 2;
   int failures = 0;
   for (const auto& [name, entry] : entries) {

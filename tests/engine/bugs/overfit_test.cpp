@@ -17,8 +17,11 @@ TEST_CASE("a tiny model overfits four sequences to near zero loss on every kind 
     config.train.optimizer.learning_rate = 1e-2;
     config.train.optimizer.weight_decay = 0;
     for (const Mesh& mesh :
-         {Mesh{}, Mesh{.dp = 4, .engine = Engine::kZero3}, Mesh{.tp = 2, .sequence_parallel = true},
-          Mesh{.pp = 2, .schedule = Schedule::kZbH1},
+         {Mesh{}, Mesh{.dp = 2}, Mesh{.dp = 2, .engine = Engine::kZero1},
+          Mesh{.dp = 4, .engine = Engine::kZero3},
+          Mesh{.dp = 4, .engine = Engine::kHsdp, .hsdp_shard = 2}, Mesh{.tp = 4},
+          Mesh{.tp = 2, .sequence_parallel = true}, Mesh{.pp = 2, .schedule = Schedule::kGPipe},
+          Mesh{.pp = 2}, Mesh{.pp = 2, .schedule = Schedule::kZbH1},
           Mesh{.dp = 2, .tp = 2, .pp = 2, .engine = Engine::kZero2}}) {
       const Config here = bugs::on(config, mesh);
       INFO(bugs::words(here));

@@ -176,6 +176,13 @@ TEST_CASE("weights that do not fit the model are refused by tensor") {
                 [&] { HuggingFaceWeights(folder / "x", model); });
 }
 
+TEST_CASE("an index that names no file is refused") {
+  const testing::TemporaryFolder folder;
+  write_file(folder / "model.safetensors.index.json", "{\"weight_map\": {}}");
+  check_refused("NQD2071", "names no file",
+                [&] { HuggingFaceWeights(folder.path(), tests::config_of("gpt2").model); });
+}
+
 TEST_CASE("a config.json that says otherwise is refused by key") {
   const testing::TemporaryFolder folder;
   const auto check = [&](const std::string& name, const std::string& from, const std::string& to,
@@ -198,6 +205,13 @@ TEST_CASE("a config.json that says otherwise is refused by key") {
   check("gpt2", "gelu_new", "relu", "activation_function is \"relu\"");
   check("gpt2", "\"n_positions\": 12", "\"n_positions\": 24", "sequences of 24 tokens");
   check("gpt2", "{", "[", "parse error");
+  check("gpt2", "\"n_layer\": 2", "\"n_layer\": \"" + std::string(100'000, '2'), "parse error");
+  for (const char* window : {"1e300", "\"12\"", "-1", "11"}) {
+    check("llama", "{", "{\"sliding_window\": " + std::string(window) + ",", "sliding_window is ");
+  }
+  write_file(folder / "config.json", replaced(read_file(tests::checkpoint("llama") / "config.json"),
+                                              "{", "{\"sliding_window\": 18446744073709551615,"));
+  engine::check_hugging_face_config(folder / "config.json", tests::config_of("llama").model);
 }
 
 TEST_CASE("a model that is neither GPT-2 nor Llama has no checkpoint") {

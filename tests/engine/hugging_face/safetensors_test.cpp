@@ -78,6 +78,8 @@ TEST_CASE("a safetensors file is refused where it contradicts itself") {
   refused("{\"a\":7}", 0, "tensor \"a\" is not described");
   refused("{" + a + "," + a + "}", 24, "has \"a\" twice");
   refused("{" + a + ",\"__metadata__\":{\"k\":1}}", 24, "__metadata__ are not texts");
+  refused("{" + a + ",\"__metadata__\":[\"k\"]}", 24, "__metadata__ are not an object");
+  refused(R"({"a":{"dtype":"F32","shape":6,"data_offsets":[0,24]}})", 24, "is not described");
   refused("[1]", 0, "not a JSON object");
   refused("{" + a, 24, "not JSON");
 
@@ -85,6 +87,18 @@ TEST_CASE("a safetensors file is refused where it contradicts itself") {
   CHECK(refusal(file_of("{}", 0, 1)).find("ends inside its header of 3") != std::string::npos);
   CHECK(refusal(file_of("{}", 0, engine::kMaxSafetensorsHeader))
             .find("header would have 100000002 bytes") != std::string::npos);
+}
+
+TEST_CASE("a hostile safetensors header ends in a short message") {
+  // Nothing may call itself once a bracket, nor repeat what it was given.
+  const std::string deep(200'000, '[');
+  refused("{" + entry("a", "F32", deep + std::string(deep.size(), ']'), "0,24") + "}", 24,
+          "is not described");
+  CHECK(refusal(file_of("{\"" + std::string(1'000'000, 'a'), 24)).size() < 500);
+  const testing::TemporaryFolder folder;
+  write_file(folder / "empty",
+             file_of("{" + entry("e", "F32", "4611686018427387904,4,0", "0,0") + "}", 0));
+  CHECK(SafetensorsFile(folder / "empty").tensors().at("e").elements() == 0);
 }
 
 TEST_CASE("values written come back as their type rounds them") {

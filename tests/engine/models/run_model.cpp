@@ -92,7 +92,7 @@ class RankModel {
     pass_.first_sequence = pass.first_sequence;
     pass_.loss_scale = pass.loss_scale;
     pass_.training = pass.training;
-    pass_.step = 3;
+    pass_.step = kStep;
   }
 
   void forward(const Batch& batch) {

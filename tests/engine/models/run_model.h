@@ -49,6 +49,9 @@ struct ModelPass {
   int micro_batches = 1;  // the same batch over again
 };
 
+// The step that dropout is told.
+inline constexpr std::int64_t kStep = 3;
+
 // Backward runs where pass.training is true. Where a tensor is on several tp ranks, its gradients
 // are required to be equal to the bit; the tied head's own gradient is added to the embedding's.
 ModelRun run_model(const planner::Config& config, const Tensors& weights, const Batch& batch,

@@ -96,21 +96,22 @@ def group_table(curves):
 
 
 def svg(curves):
-    """The held-out losses as a picture: a colour a group, a line a run."""
+    """The held-out losses as a picture, without those of untrained weights: a colour a group, a line a run."""
+    curves = [curve | {"evals": curve["evals"][1:]} for curve in curves]
     width, height, left, top, right, bottom = 760, 380, 56, 16, 16, 44
     groups = list(dict.fromkeys(curve["group"] for curve in curves))
     colours = ("#2563eb", "#d97706", "#059669", "#7c3aed")
-    steps = max(curve["evals"][-1]["step"] for curve in curves)
+    first, last = (curves[0]["evals"][i]["step"] for i in (0, -1))
     losses = [row["heldout_loss"] for curve in curves for row in curve["evals"]]
-    low, high = math.floor(2 * min(losses)) / 2, math.ceil(2 * max(losses)) / 2
-    across = lambda step: left + step / steps * (width - left - right)
+    low, high = math.floor(20 * min(losses)) / 20, math.ceil(20 * max(losses)) / 20
+    across = lambda step: left + (step - first) / (last - first) * (width - left - right)
     down = lambda loss: top + (high - loss) / (high - low) * (height - top - bottom)
     lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" '
              'font-size="12">', f'<rect width="{width}" height="{height}" fill="#ffffff"/>']
-    for half in range(int(2 * low), int(2 * high) + 1):
-        y = down(half / 2)
+    for twentieth in range(round(20 * low), round(20 * high) + 1):
+        y = down(twentieth / 20)
         lines.append(f'<path d="M{left} {y:.1f}H{width - right}" stroke="#e5e7eb"/>'
-                     f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{half / 2:.1f}</text>')
+                     f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{twentieth / 20:.2f}</text>')
     for row in curves[0]["evals"]:
         lines.append(f'<text x="{across(row["step"]):.1f}" y="{height - bottom + 18}" text-anchor="middle">'
                      f'{row["step"]}</text>')
@@ -124,8 +125,8 @@ def svg(curves):
         lines.append(f'<path d="M{path}" fill="none" stroke="{colours[place % 4]}" stroke-width="1.5"{dashes}/>')
     for place, group in enumerate(groups):
         y = top + 20 + 18 * place
-        lines.append(f'<path d="M{width - 280} {y}h24" stroke="{colours[place % 4]}" stroke-width="2"/>'
-                     f'<text x="{width - 248}" y="{y + 4}">{group}, '
+        lines.append(f'<path d="M{width - 320} {y}h24" stroke="{colours[place % 4]}" stroke-width="2"/>'
+                     f'<text x="{width - 288}" y="{y + 4}">{group}, '
                      f'{sum(curve["group"] == group for curve in curves)} run(s)</text>')
     return "\n".join(lines) + "\n</svg>\n"
 

@@ -61,13 +61,15 @@ planner::ScheduleSpec schedule_of(const planner::Config& config) {
   return {mesh.schedule, mesh.pp, config.micro_batches(), mesh.vpp};
 }
 
-TensorParallel tensor_parallel(const planner::Config& config, const MeshGroups& groups) {
+TensorParallel tensor_parallel(const planner::Config& config, const MeshGroups& groups,
+                               Mutant mutant) {
   TensorParallel tp;
   tp.group = groups.tp.get();
   tp.rank = static_cast<int>(groups.place.tp);
   tp.size = static_cast<int>(config.parallel.tp);
   tp.sequence_parallel = config.parallel.sequence_parallel;
   tp.direct = groups.reach.tp;
+  if (mutant == Mutant::kMissingTensorSum) tp.missing_sum_for_test = 7;
   return tp;
 }
 
@@ -105,7 +107,7 @@ std::vector<TransformerChunk> RankState::make_chunks(const MeshGroups& groups) {
   const planner::ScheduleSpec schedule = schedule_of(config_);
   for (std::int64_t chunk = 0; chunk < planner::chunk_count(schedule); ++chunk) {
     if (planner::stage_of_chunk(schedule, chunk) != groups.place.pp) continue;
-    chunks.emplace_back(config_, options, chunk, tensor_parallel(config_, groups), arena_,
+    chunks.emplace_back(config_, options, chunk, tensor_parallel(config_, groups, mutant_), arena_,
                         products_, workers_.get());
   }
   return chunks;
@@ -126,6 +128,8 @@ RankState::RankState(const planner::Config& config, MeshGroups& groups, MemoryLe
       batch_(config.train.micro_batch_size, config.model.sequence, ledger),
       runner_(std::make_unique<StageRunner>(schedule_of(config), groups.place.pp,
                                             make_chunks(groups), store_, groups.pp.get())) {
+  if (mutant == Mutant::kMissingSum) store_.seed_fault_for_test(StoreFault::kSkippedSum);
+  if (mutant == Mutant::kMissingTiedSum) store_.seed_fault_for_test(StoreFault::kSkippedTiedSum);
   if (saved != nullptr) {
     restore(store_, *saved);
   } else {

@@ -17,6 +17,8 @@ struct TensorParallel {
   bool sequence_parallel = false;
   // The group's ranks may use each other's memory where they reach it.
   bool direct = true;
+  // Test only: of every so many of a chunk's sums the last is left out, on every rank; 0: none.
+  int missing_sum_for_test = 0;
 };
 
 // One micro-batch on its way through a chunk: which buffers are its own

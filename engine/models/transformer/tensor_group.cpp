@@ -17,8 +17,19 @@ void TensorGroup::maximum(std::span<float> values) {
        .op = ReduceOp::kMax});
 }
 
+bool TensorGroup::leaves_out(const collectives::CollectiveCall& call) {
+  const bool is_sum = call.op == ReduceOp::kSum && call.collective != Collective::kAllGather;
+  if (tp_.missing_sum_for_test == 0 || !is_sum || ++sums_ % tp_.missing_sum_for_test != 0)
+    return false;
+  if (call.collective == Collective::kReduceScatter) {
+    const auto own = call.in.begin() + static_cast<std::ptrdiff_t>(call.out.size()) * tp_.rank;
+    std::copy_n(own, call.out.size(), call.out.begin());
+  }
+  return true;
+}
+
 void TensorGroup::run(const collectives::CollectiveCall& call) {
-  if (tp_.size == 1) return;
+  if (tp_.size == 1 || leaves_out(call)) return;
   const auto numerics =
       canonical_ ? collectives::Numerics::kCanonical : collectives::Numerics::kFast;
   const std::uint64_t bytes = std::max(call.in.size(), call.out.size());

@@ -48,9 +48,12 @@ class TensorGroup {
 
  private:
   void run(const collectives::CollectiveCall& call);
+  // Whether a seeded fault leaves out this call, whose rank then has its own part alone.
+  bool leaves_out(const collectives::CollectiveCall& call);
 
   TensorParallel tp_;
   bool canonical_;
+  int sums_ = 0;  // while a fault is seeded
 };
 
 }  // namespace nqd::engine

@@ -280,7 +280,8 @@ void GradientStore::join_ends() {
       for (std::int64_t i = begin; i < end; ++i) both[i] += head[i];
     });
   }
-  if (layout_.groups.embedding == nullptr || layout_.groups.embedding->size() == 1) return;
+  const collectives::Communicator* const ends = layout_.groups.embedding;
+  if (ends == nullptr || ends->size() == 1 || skips_tied_) return;
   const int end = tied >= 0 ? tied : table;
   if (end < 0) throw_misuse("a stage without an end of the model has an embedding group");
   const auto sum = std::as_writable_bytes(floats(own(end), place(end).part));

@@ -44,6 +44,7 @@ class GradientStore {
   // before it.
   const float* leaf(int unit) const;
   void skip_first_sum_for_test();
+  void skip_tied_sum_for_test() { skips_tied_ = true; }
 
   // After finish_step: what the step's gradients of the elements that this rank updates add up to.
   float* own(int unit) const;
@@ -94,6 +95,7 @@ class GradientStore {
   std::vector<bool> bucket_started_;
   double waited_s_ = 0;
   bool skips_first_ = false;
+  bool skips_tied_ = false;
   bool started_ = false;  // a sum of this step, with S > 1
 };
 

@@ -71,8 +71,9 @@ struct StoreLayout {
 // Test only: what a store does wrong on every rank alike, to show that its tests notice.
 enum class StoreFault : std::uint8_t {
   kNone,
-  kSkippedSum,  // the first sum over ranks of every step is left out
-  kStaleShard,  // other ranks' parts of the first unit are never fetched
+  kSkippedSum,      // the first sum over ranks of every step is left out
+  kSkippedTiedSum,  // the ends of a tied head on two stages keep their own gradients
+  kStaleShard,      // other ranks' parts of the first unit are never fetched
 };
 
 // The call that throws is a programming error of the store's user. NQD2050.

@@ -282,6 +282,7 @@ void UnitStore::publish() {
 
 void UnitStore::seed_fault_for_test(StoreFault fault) {
   if (fault == StoreFault::kSkippedSum) gradients_.skip_first_sum_for_test();
+  if (fault == StoreFault::kSkippedTiedSum) gradients_.skip_tied_sum_for_test();
   if (fault == StoreFault::kStaleShard) weights_.keep_first_stale_for_test();
 }
 

@@ -216,7 +216,7 @@ def main():
                   "command": f"tests/bench/step_time.py --repetitions {args.repetitions} --steps {args.steps}"}
         for _ in range(args.repetitions):
             measure(args, record)
-        record["cluster"] = (args.folder / "cluster.yaml").read_text(encoding="utf-8")
+        record["cluster"] = (args.folder / "cluster.yaml").read_text(encoding="utf-8").replace(f"{args.folder}/", "")
     if args.raw:
         args.raw.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     text = render(record)

@@ -17,8 +17,6 @@
 namespace nqd::engine {
 namespace {
 
-constexpr double kMiB = 1024.0 * 1024.0;
-
 double bytes_of(const planner::StageMemory& memory, const std::string& category) {
   const auto found = memory.categories.find(category);
   return found == memory.categories.end() ? 0.0 : found->second;
@@ -55,6 +53,10 @@ AuditRow finish(AuditRow row) {
     row.ratio = row.measured / row.predicted;
   }
   if (row.exact) row.ok = row.predicted == row.measured;
+  if (row.kind == "witness") {
+    row.ok = row.measured >= 0.98 * row.predicted &&
+             row.measured <= 1.05 * row.predicted + row.allowance;
+  }
   return row;
 }
 
@@ -105,15 +107,15 @@ std::vector<AuditRow> traffic_rows(const planner::Config& config, std::int64_t r
   return rows;
 }
 
-AuditRow resident_row(double ledger_bytes, double grown_bytes) {
+AuditRow witness_row(std::string category, double accounted_bytes, double measured_bytes,
+                     double allowance_bytes) {
   AuditRow row;
-  row.category = "resident_growth";
+  row.category = std::move(category);
   row.kind = "witness";
   row.unit = "bytes";
-  row.predicted = ledger_bytes;
-  row.measured = grown_bytes;
-  row.note = "anonymous resident set of the process against its ranks' ledgers";
-  row.ok = grown_bytes >= 0.98 * ledger_bytes && grown_bytes <= 1.05 * ledger_bytes + 32 * kMiB;
+  row.predicted = accounted_bytes;
+  row.measured = measured_bytes;
+  row.allowance = allowance_bytes;
   return finish(std::move(row));
 }
 
@@ -131,9 +133,9 @@ std::vector<AuditRow> time_rows(const planner::Plan& plan, const std::vector<Ste
 
 std::vector<AuditRow> worst_over_ranks(collectives::Communicator& world,
                                        std::vector<AuditRow> rows) {
-  using Values = std::array<double, 2>;
+  using Values = std::array<double, 3>;
   std::vector<Values> mine;
-  for (const AuditRow& row : rows) mine.push_back({row.predicted, row.measured});
+  for (const AuditRow& row : rows) mine.push_back({row.predicted, row.measured, row.allowance});
   const auto ranks = static_cast<std::size_t>(world.size());
   std::vector<Values> all(mine.size() * ranks);
   world.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)),
@@ -142,9 +144,11 @@ std::vector<AuditRow> worst_over_ranks(collectives::Communicator& world,
     AuditRow worst;
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       AuditRow row = rows[i];
-      row.predicted = all[rank * rows.size() + i][0];
-      row.measured = all[rank * rows.size() + i][1];
-      row = row.kind == "witness" ? resident_row(row.predicted, row.measured) : finish(row);
+      const Values& values = all[rank * rows.size() + i];
+      row.predicted = values[0];
+      row.measured = values[1];
+      row.allowance = values[2];
+      row = finish(row);
       if (ranks > 1)
         row.note += "; worst of " + std::to_string(ranks) + " ranks: rank " + std::to_string(rank);
       const bool worse = row.ok == worst.ok ? distance(row) > distance(worst) : !row.ok;

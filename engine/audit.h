@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/ledger.h"
@@ -29,14 +30,14 @@ struct StepSpan {
 // step, once an evaluation, and at the end takes the maximum of the step times.
 std::vector<AuditRow> traffic_rows(const planner::Config& config, std::int64_t rank,
                                    const StepSpan& span, const SentCounts& sent);
-// Anonymous resident-set growth of the process against everything the ledgers of its ranks hold: a
-// buffer that no tag knows of shows here. Allowed: −2 %, +5 % + 32 MiB (library and thread
-// workspaces).
-AuditRow resident_row(double ledger_bytes, double grown_bytes);
+// What the kernel says of the process's memory, against what its ranks account for. Allowed: −2 %,
+// +5 % + `allowance_bytes`.
+AuditRow witness_row(std::string category, double accounted_bytes, double measured_bytes,
+                     double allowance_bytes);
 // Empty when the plan has no step time.
 std::vector<AuditRow> time_rows(const planner::Plan& plan, const std::vector<StepRecord>& steps);
 
-// Sets ratio and, for exact rows, ok.
+// Sets ratio and, for exact and witness rows, ok.
 AuditRow finish(AuditRow row);
 
 // Collective. Of each row, the worst over the ranks (a failing one before the others, then the

@@ -38,6 +38,7 @@ struct AuditRow {
   double measured = 0;
   double ratio = 1;  // measured ÷ predicted
   bool exact = false;
+  double allowance = 0;  // kind "witness": what measured may exceed 1.05 × predicted by
   bool ok = true;
   std::string note;  // what the measurement is, where it came from
 };

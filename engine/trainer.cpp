@@ -1,7 +1,5 @@
 #include "engine/trainer.h"
 
-#include <malloc.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -111,11 +109,7 @@ class Trainer {
   bool reach_holds() { return sum_over(world_, groups_.reach_holds() ? 0.0 : 1.0) == 0; }
 
   void allocate() {
-    // Memory that earlier work freed must not hide growth from the resident-set witness.
-    ::malloc_trim(0);
-    world_.barrier();
-    resident_before_ = anonymous_resident_bytes();
-    world_.barrier();
+    resident_start_ = resident_start(world_);
     const std::unique_ptr<CheckpointReader> saved = checkpoints_.open(data_.digest);
     state_ = std::make_unique<RankState>(config_, groups_, ledger_, options_.seeded.mutant,
                                          options_.initial_weights, saved.get());
@@ -311,7 +305,7 @@ class Trainer {
     const SentCounts sent = meter_->counted();
     result_.traffic = gather_traffic(world_, sent);
     result_.audit = closing_audit(world_, {plan_, groups_, ledger_, *state_, sent, result_.steps,
-                                           result_.resumed_after, resident_before_});
+                                           result_.resumed_after, resident_start_});
     result_.audit_ok = all_ok(result_.audit);
   }
 
@@ -348,7 +342,7 @@ class Trainer {
   int skipped_in_a_row_ = 0;
   Buffer seeded_tagged_;
   Buffer seeded_untagged_;
-  std::uint64_t resident_before_ = 0;
+  ResidentStart resident_start_;
 };
 
 }  // namespace

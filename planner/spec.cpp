@@ -88,6 +88,22 @@ std::string_view name(Positions positions) {
   return "?";
 }
 
+std::string_view name(RateSchedule schedule) {
+  switch (schedule) {
+    case RateSchedule::kConstant:
+      return "constant";
+    case RateSchedule::kCosine:
+      return "cosine";
+    case RateSchedule::kWsd:
+      return "wsd";
+  }
+  return "?";
+}
+
+std::string_view name(DecayShape shape) {
+  return shape == DecayShape::kLinear ? "linear" : "1-sqrt";
+}
+
 std::string_view name(MeshOrder order) {
   return order == MeshOrder::kPpThenDp ? "tp-cp-pp-dp" : "tp-cp-dp-pp";
 }

@@ -41,6 +41,15 @@ std::string_view name(Norm norm);  // "layernorm", "rmsnorm"
 enum class Positions : std::uint8_t { kLearned, kRotary, kNone };
 std::string_view name(Positions positions);  // "learned", "rotary", "none"
 
+// What the learning rate does after its linear warm-up (engine/optimizer/schedule.h has the
+// formulas); wsd: warmup-stable-decay (Hu et al. 2024, arXiv:2404.06395).
+enum class RateSchedule : std::uint8_t { kConstant, kCosine, kWsd };
+std::string_view name(RateSchedule schedule);  // "constant", "cosine", "wsd"
+
+// How wsd's decay goes down (Hägele et al. 2024, arXiv:2405.18392).
+enum class DecayShape : std::uint8_t { kLinear, kOneMinusRoot };
+std::string_view name(DecayShape shape);  // "linear", "1-sqrt"
+
 // From the innermost axis of the mesh to the outermost: which ranks are neighbours.
 // tp-cp-pp-dp is nqd's; tp-cp-dp-pp is Megatron's.
 enum class MeshOrder : std::uint8_t { kPpThenDp, kDpThenPp };
@@ -65,6 +74,16 @@ struct MlaSpec {
   std::int64_t qk_nope_head_dim = 0;
   std::int64_t qk_rope_head_dim = 0;
   std::int64_t v_head_dim = 0;
+};
+
+// Llama 3.1's stretching of slow rotary frequencies to longer sequences; factor 1 = none. The names
+// are those of Hugging Face's config.json.
+struct RopeScaling {
+  double factor = 1;
+  double low_freq_factor = 1;
+  double high_freq_factor = 4;
+  std::int64_t original_max_position_embeddings = 8192;
+  friend bool operator==(const RopeScaling&, const RopeScaling&) = default;
 };
 
 // Pictures in, for families vit, edsr and unet.
@@ -114,7 +133,10 @@ struct ModelSpec {
   bool qk_norm = false;  // every query and key head is normalised, by one norm each (Qwen3)
   bool causal = true;
   Norm norm = Norm::kLayerNorm;
+  double norm_epsilon = 1e-5;
   Positions positions = Positions::kLearned;
+  double rope_base = 10000;  // θ of rotary positions
+  RopeScaling rope_scaling;
   std::int64_t mtp_layers = 0;      // multi-token prediction modules on the last stage
   std::int64_t input_features = 0;  // timeseries: numbers a time step
   std::int64_t output_features = 0;
@@ -252,7 +274,10 @@ struct OptimizerSpec {
   bool offload = false;  // its state and the master weights live in host memory
   double learning_rate = 1e-3;
   double min_learning_rate = 1e-4;
+  RateSchedule schedule = RateSchedule::kCosine;
   std::int64_t warmup_steps = 10;
+  std::int64_t decay_steps = 0;  // wsd: the last steps of the run, in which the rate goes down
+  DecayShape decay_shape = DecayShape::kLinear;
   double beta1 = 0.9;
   double beta2 = 0.95;
   double epsilon = 1e-8;

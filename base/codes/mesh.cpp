@@ -61,8 +61,7 @@ constexpr std::array kTable = {
              "optimizer state alone and is the usual choice."},
     CodeInfo{"NQD1219", "warm-up longer than the run",
              "The learning rate would never reach its peak."},
-    CodeInfo{"NQD1220", "minimum learning rate above the peak",
-             "The cosine decay would raise the rate."},
+    CodeInfo{"NQD1220", "minimum learning rate above the peak", "The decay would raise the rate."},
     CodeInfo{"NQD1221", "model cannot be split",
              "tp divides attention heads and MLP columns, pp divides equal layers. Models of the "
              "families state, edsr, unet and custom have none of these to divide: shard their "
@@ -180,6 +179,19 @@ constexpr std::array kTable = {
              "numerics.tp_slices equal slices, which are added in one fixed binary tree, so that "
              "its bits are the same for any tp. A tp rank computes a subtree: tp divides tp_slices "
              "into a power of two each, and tp_slices divides the widths that are cut."},
+    CodeInfo{"NQD1264", "decay longer than the run",
+             "The schedule wsd warms up, holds the peak and goes down in the last decay_steps: "
+             "warm-up and decay have to fit into the run."},
+    CodeInfo{"NQD1265", "key of another learning-rate schedule",
+             "decay_steps and decay_shape are read by the schedule wsd alone, min_learning_rate by "
+             "wsd and cosine. Beside another schedule the setting would be ignored."},
+    CodeInfo{"NQD1266", "keys of rotary positions beside other positions",
+             "rope_base and rope_scaling describe how rotary positions turn queries and keys. A "
+             "model with other positions would ignore them."},
+    CodeInfo{"NQD1267", "rotary frequencies without a band to blend in",
+             "rope_scaling leaves frequencies of high_freq_factor turns and more, divides those of "
+             "fewer than low_freq_factor turns by factor, and blends in between: the high factor "
+             "is above the low one."},
     // 1300: memory and advice
     CodeInfo{
         "NQD1301", "the plan does not fit into the device's memory",

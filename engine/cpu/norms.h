@@ -11,13 +11,11 @@
 
 namespace nqd::engine::cpu {
 
-inline constexpr double kNormEpsilon = 1e-5;
-
 struct NormShape {
   std::int64_t rows = 0;
   std::int64_t width = 0;
-  double epsilon = kNormEpsilon;  // inside the square root
-  std::int64_t stride = 0;        // of rows, where backward_weight does some columns; 0: width
+  double epsilon = 1e-5;    // inside the square root
+  std::int64_t stride = 0;  // of rows, where backward_weight does some columns; 0: width
 
   std::int64_t row_stride() const { return stride == 0 ? width : stride; }
 };

@@ -28,14 +28,12 @@ void rotate(S* x, const T* cosines, const T* sines, const RotaryShape& shape, T 
 }  // namespace
 
 template <typename T>
-void rotary_table(T* cosines, T* sines, std::int64_t sequence, std::int64_t head_width,
-                  double base) {
-  const std::int64_t half = head_width / 2;
+void rotary_table(T* cosines, T* sines, std::int64_t sequence,
+                  std::span<const double> frequencies) {
+  const auto half = static_cast<std::int64_t>(frequencies.size());
   for (std::int64_t i = 0; i < half; ++i) {
-    const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(head_width);
-    const double frequency = std::pow(base, exponent);
     for (std::int64_t position = 0; position < sequence; ++position) {
-      const double angle = static_cast<double>(position) * frequency;
+      const double angle = static_cast<double>(position) * frequencies[static_cast<std::size_t>(i)];
       cosines[position * half + i] = static_cast<T>(std::cos(angle));
       sines[position * half + i] = static_cast<T>(std::sin(angle));
     }
@@ -54,8 +52,8 @@ void rotary_backward(S* d, const Compute<S>* cosines, const Compute<S>* sines,
   rotate(d, cosines, sines, shape, Compute<S>(-1));
 }
 
-template void rotary_table<float>(float*, float*, std::int64_t, std::int64_t, double);
-template void rotary_table<double>(double*, double*, std::int64_t, std::int64_t, double);
+template void rotary_table<float>(float*, float*, std::int64_t, std::span<const double>);
+template void rotary_table<double>(double*, double*, std::int64_t, std::span<const double>);
 
 #define NQD_INSTANTIATE(S)                                                                       \
   template void rotary_forward<S>(S*, const Compute<S>*, const Compute<S>*, const RotaryShape&); \

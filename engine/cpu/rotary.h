@@ -1,19 +1,18 @@
 // Rotary position embedding (Su et al. 2021), in the form of Llama's published weights: column i of
-// a head turns with column i + head_width / 2, by position · base^(−2i / head_width).
+// a head turns with column i + head_width / 2, by position · frequency i.
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "engine/cpu/storage.h"
 
 namespace nqd::engine::cpu {
 
-inline constexpr double kRotaryBase = 10000;
-
-// cosines and sines [sequence, head_width / 2] of all positions, computed in double.
+// cosines and sines [sequence, head_width / 2] of all positions, computed in double; frequencies
+// [head_width / 2] in radians a position.
 template <typename T>
-void rotary_table(T* cosines, T* sines, std::int64_t sequence, std::int64_t head_width,
-                  double base);
+void rotary_table(T* cosines, T* sines, std::int64_t sequence, std::span<const double> frequencies);
 
 // Heads are adjacent: head j of a row is columns [j · head_width, (j + 1) · head_width), rows are
 // `stride` elements apart, row r is position r mod sequence. On rows [q | k | v] one call with

@@ -6,12 +6,13 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "engine/io/hugging_face_names.h"
-#include "engine/models/transformer/rank_shape.h"
 #include "planner/config/config.h"
+#include "planner/config/field.h"
 #include "planner/config/source.h"
 #include "planner/import/import.h"
 #include "planner/models/dimensions.h"
@@ -83,6 +84,41 @@ void check_sizes(const std::filesystem::path& file, const planner::ModelSpec& th
   }
 }
 
+struct Constant {
+  const char* key;
+  double theirs;
+  double ours;
+};
+
+// By how many turns a model is stretched means nothing where the factor is 1.
+void check_constants(const std::filesystem::path& file, const planner::ModelSpec& theirs,
+                     const planner::ModelSpec& ours) {
+  std::vector<Constant> constants = {{"norm_epsilon", theirs.norm_epsilon, ours.norm_epsilon}};
+  if (ours.positions == planner::Positions::kRotary) {
+    const planner::RopeScaling& a = theirs.rope_scaling;
+    const planner::RopeScaling& b = ours.rope_scaling;
+    constants.push_back({"rope_base", theirs.rope_base, ours.rope_base});
+    constants.push_back({"rope_scaling.factor", a.factor, b.factor});
+    if (a.factor != 1) {
+      constants.push_back({"rope_scaling.low_freq_factor", a.low_freq_factor, b.low_freq_factor});
+      constants.push_back(
+          {"rope_scaling.high_freq_factor", a.high_freq_factor, b.high_freq_factor});
+      constants.push_back({"rope_scaling.original_max_position_embeddings",
+                           static_cast<double>(a.original_max_position_embeddings),
+                           static_cast<double>(b.original_max_position_embeddings)});
+    }
+  }
+  for (const Constant& one : constants) {
+    if (std::abs(one.theirs - one.ours) <= 1e-9 * one.theirs) continue;
+    const std::string key = "model." + std::string(one.key);
+    const std::string value = planner::number_text(one.theirs);
+    refuse(file,
+           "these weights are of a model with " + key + " " + value + ", the config has " +
+               planner::number_text(one.ours),
+           "set " + key + " to " + value + ", or the weights compute something else");
+  }
+}
+
 // What the named key says, or what transformers takes in its place.
 void require_text(const std::filesystem::path& file, const Json& config, const char* key,
                   const char* fallback, std::initializer_list<std::string_view> known) {
@@ -96,32 +132,17 @@ void require_text(const std::filesystem::path& file, const Json& config, const c
          kOtherFunction);
 }
 
-void require_number(const std::filesystem::path& file, const Json& config, const char* key,
-                    double fallback, double ours) {
-  const double value = config.value(key, fallback);
-  if (std::abs(value - ours) <= 1e-9 * ours) return;
-  refuse(file,
-         std::string(key) + " is " + Json(value).dump() + ", nqd's engine has " + Json(ours).dump(),
-         kOtherFunction);
-}
-
 void require_false(const std::filesystem::path& file, const Json& config, const char* key) {
   if (config.value(key, false)) refuse(file, std::string(key) + " is true", kOtherFunction);
 }
 
 void check_rotary(const std::filesystem::path& file, const Json& config) {
-  constexpr double kBase = 10000;
-  const double base = TransformerOptions{}.rope_base;
-  // Versions before 5 of transformers have rope_theta and rope_scaling, later ones rope_parameters.
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     if (!config.contains(key) || config.at(key).is_null()) continue;
     const Json& rotary = config.at(key);
-    require_text(file, rotary, rotary.contains("type") ? "type" : "rope_type", "default",
-                 {"default"});
-    require_number(file, rotary, "rope_theta", base, base);
+    require_text(file, rotary, rotary.contains("rope_type") ? "rope_type" : "type", "default",
+                 {"default", "llama3"});
   }
-  const bool in_parameters = config.contains("rope_parameters");
-  require_number(file, config, "rope_theta", in_parameters ? base : kBase, base);
 }
 
 // A window of attention that reaches over the whole sequence is none.
@@ -140,12 +161,10 @@ void check_window(const std::filesystem::path& file, const Json& config, std::in
 
 void check_function(const std::filesystem::path& file, const Json& config,
                     const planner::ModelSpec& model) {
-  const double epsilon = TransformerOptions{}.norm_epsilon;
   if (hugging_face_model(model) == HuggingFaceModel::kGpt2) {
     require_text(file, config, "model_type", "", {"gpt2"});
     require_text(file, config, "activation_function", "gelu_new",
                  {"gelu_new", "gelu_pytorch_tanh"});
-    require_number(file, config, "layer_norm_epsilon", 1e-5, epsilon);
     require_false(file, config, "scale_attn_by_inverse_layer_idx");
     if (!config.value("scale_attn_weights", true)) {
       refuse(file, "scale_attn_weights is false", kOtherFunction);
@@ -154,7 +173,6 @@ void check_function(const std::filesystem::path& file, const Json& config,
   }
   require_text(file, config, "model_type", "", {"llama", "mistral", "qwen2"});
   require_text(file, config, "hidden_act", "silu", {"silu", "swish"});
-  require_number(file, config, "rms_norm_eps", 1e-6, epsilon);
   check_rotary(file, config);
   check_window(file, config, model.sequence);
 }
@@ -168,22 +186,31 @@ Json gpt2_config(const planner::ModelSpec& model, const planner::Dimensions& d) 
           {"n_inner", d.ffn},
           {"n_positions", model.sequence},
           {"activation_function", "gelu_new"},
-          {"layer_norm_epsilon", TransformerOptions{}.norm_epsilon}};
+          {"layer_norm_epsilon", model.norm_epsilon}};
 }
 
 Json llama_config(const planner::ModelSpec& model, const planner::Dimensions& d, bool qwen2) {
-  return {{"architectures", {qwen2 ? "Qwen2ForCausalLM" : "LlamaForCausalLM"}},
-          {"model_type", qwen2 ? "qwen2" : "llama"},
-          {"num_hidden_layers", model.layers},
-          {"hidden_size", d.hidden},
-          {"num_attention_heads", d.heads},
-          {"num_key_value_heads", d.kv_heads},
-          {"head_dim", d.qk_dim},
-          {"intermediate_size", d.ffn},
-          {"max_position_embeddings", model.sequence},
-          {"hidden_act", "silu"},
-          {"rms_norm_eps", TransformerOptions{}.norm_epsilon},
-          {"rope_theta", TransformerOptions{}.rope_base}};
+  Json json = {{"architectures", {qwen2 ? "Qwen2ForCausalLM" : "LlamaForCausalLM"}},
+               {"model_type", qwen2 ? "qwen2" : "llama"},
+               {"num_hidden_layers", model.layers},
+               {"hidden_size", d.hidden},
+               {"num_attention_heads", d.heads},
+               {"num_key_value_heads", d.kv_heads},
+               {"head_dim", d.qk_dim},
+               {"intermediate_size", d.ffn},
+               {"max_position_embeddings", model.sequence},
+               {"hidden_act", "silu"},
+               {"rms_norm_eps", model.norm_epsilon},
+               {"rope_theta", model.rope_base}};
+  const planner::RopeScaling& scaling = model.rope_scaling;
+  if (scaling.factor == 1) return json;
+  json["rope_scaling"] = {
+      {"rope_type", "llama3"},
+      {"factor", scaling.factor},
+      {"low_freq_factor", scaling.low_freq_factor},
+      {"high_freq_factor", scaling.high_freq_factor},
+      {"original_max_position_embeddings", scaling.original_max_position_embeddings}};
+  return json;
 }
 
 }  // namespace
@@ -198,7 +225,9 @@ void check_hugging_face_config(const std::filesystem::path& file, const planner:
   } catch (const Json::exception& failure) {
     refuse(file, planner::printable(failure.what(), kShownBytes), "give the model's config.json");
   }
-  check_sizes(file, imported_model(file, text), model);
+  const planner::ModelSpec theirs = imported_model(file, text);
+  check_sizes(file, theirs, model);
+  check_constants(file, theirs, model);
 }
 
 std::string hugging_face_config(const planner::ModelSpec& model, DType type) {

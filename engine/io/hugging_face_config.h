@@ -11,7 +11,7 @@ namespace nqd::engine {
 
 // Throws Error (kUsage): NQD2001 when the file cannot be read, NQD2073 when it describes another
 // model than `model`, or one that the engine computes otherwise than transformers does (another
-// activation, epsilon of the norms, base or scaling of the rotary positions, a window). Without
+// activation, a scaling of the rotary positions that is not Llama 3.1's, a window). Without
 // learned positions the sequence may be shorter than max_position_embeddings.
 void check_hugging_face_config(const std::filesystem::path& file, const planner::ModelSpec& model);
 

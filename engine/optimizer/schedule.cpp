@@ -1,12 +1,33 @@
 #include "engine/optimizer/schedule.h"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
 #include <numbers>
 
 namespace nqd::engine {
+namespace {
+
+// 0 at `from`, 1 at the last step and past it.
+double progress(std::int64_t from, std::int64_t steps, std::int64_t step) {
+  if (step >= steps) return 1;
+  return static_cast<double>(step - from) / static_cast<double>(steps - from);
+}
+
+// The f of the header.
+double share_of_peak(const planner::OptimizerSpec& optimizer, std::int64_t steps,
+                     std::int64_t step) {
+  if (optimizer.schedule == planner::RateSchedule::kConstant) return 1;
+  if (optimizer.schedule == planner::RateSchedule::kCosine) {
+    return 0.5 * (1.0 + std::cos(std::numbers::pi * progress(optimizer.warmup_steps, steps, step)));
+  }
+  const std::int64_t last_stable = steps - optimizer.decay_steps;
+  if (optimizer.decay_steps == 0 || step <= last_stable) return 1;
+  const double done = progress(last_stable, steps, step);
+  return 1 - (optimizer.decay_shape == planner::DecayShape::kLinear ? done : std::sqrt(done));
+}
+
+}  // namespace
 
 double learning_rate(const planner::OptimizerSpec& optimizer, std::int64_t steps,
                      std::int64_t step) {
@@ -14,12 +35,9 @@ double learning_rate(const planner::OptimizerSpec& optimizer, std::int64_t steps
   if (step < warmup) {
     return optimizer.learning_rate * static_cast<double>(step) / static_cast<double>(warmup);
   }
-  if (step >= steps) return optimizer.min_learning_rate;
-  const double progress = static_cast<double>(step - warmup) /
-                          static_cast<double>(std::max<std::int64_t>(steps - warmup, 1));
-  const double cosine = 0.5 * (1.0 + std::cos(std::numbers::pi * progress));
-  return optimizer.min_learning_rate +
-         (optimizer.learning_rate - optimizer.min_learning_rate) * cosine;
+  // Exact at both ends.
+  return std::lerp(optimizer.min_learning_rate, optimizer.learning_rate,
+                   share_of_peak(optimizer, steps, step));
 }
 
 double global_norm(std::span<const float> gradients) {

@@ -8,8 +8,13 @@
 
 namespace nqd::engine {
 
-// Linear warm-up to learning_rate at step = warmup_steps, then a cosine to min_learning_rate at
-// step = steps. `step` is 1-based; steps past the end keep the minimum.
+// At 1-based `step` of `steps`. Linear warm-up to learning_rate at step = warmup_steps. From there
+// it is min_learning_rate + f · (learning_rate − min_learning_rate), with f of
+//   constant  1;
+//   cosine    (1 + cos πx) / 2, x going from 0 at warmup_steps to 1 at the last step;
+//   wsd       1 until step = steps − decay_steps; then 1 − x or 1 − √x (decay_shape), x going from
+//             0 there to 1 at the last step (Hägele et al. 2024, arXiv:2405.18392, equation 1).
+// Steps past the end keep the last step's.
 double learning_rate(const planner::OptimizerSpec& optimizer, std::int64_t steps,
                      std::int64_t step);
 

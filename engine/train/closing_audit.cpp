@@ -1,5 +1,7 @@
 #include "engine/train/closing_audit.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -11,24 +13,37 @@
 
 #include "base/file.h"
 #include "base/host.h"
+#include "base/peak_resident.h"
 #include "engine/audit.h"
 #include "engine/train/across_ranks.h"
+#include "planner/reference/reference_plan.h"
 
 namespace nqd::engine {
 namespace {
 
 using collectives::Communicator;
 
+constexpr double kMiB = 1024.0 * 1024.0;
+// The heap, library state and stacks of a process, and of each compute thread in it.
+constexpr double kProcessAllowance = 32 * kMiB;
+constexpr double kThreadAllowance = 1 * kMiB;
+// What libraries take for the length of a call, of a rank and of each further thread in it.
+constexpr double kRankPeak = 64 * kMiB;
+constexpr double kThreadPeak = 8 * kMiB;
+
 // SHA-256 of the float32 weights that this rank keeps of `units`.
 std::string digest_of(const UnitStore& store, const std::vector<int>& units) {
+  Sha256 digest;
   std::vector<float> values;
   for (const int unit : units) {
     for (const planner::LocalTensor& tensor :
          store.units()[static_cast<std::size_t>(unit)].tensors) {
+      values.clear();
       store.append_weights(unit, tensor, values);
+      digest.update({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
     }
   }
-  return sha256_hex({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
+  return digest.hex();
 }
 
 // Collective. By rank: whether its digest is unlike that of the first rank with the same key.
@@ -85,17 +100,60 @@ AuditRow replicas(Communicator& world, const planner::RankPlace& place, const Un
   return finish(row);
 }
 
-AuditRow resident(Communicator& world, const RankBooks& books) {
-  const double own = static_cast<double>(books.ledger.current_total_bytes()) -
-                     static_cast<double>(books.state.shared_bytes());
-  // Ranks that are threads share one resident set.
-  const double in_process = world.backend() == "local" ? sum_over(world, own) : own;
-  const std::uint64_t now = anonymous_resident_bytes();
-  return resident_row(in_process,
-                      static_cast<double>(now) - static_cast<double>(books.resident_before_bytes));
+// Collective. Ranks that are threads share one resident set.
+double in_process(Communicator& world, double of_rank) {
+  return world.backend() == "local" ? sum_over(world, of_rank) : of_rank;
+}
+
+AuditRow resident_growth(Communicator& world, const RankBooks& books) {
+  const double own =
+      static_cast<double>(books.ledger.current_total_bytes() + books.state.packing_bytes()) -
+      static_cast<double>(books.state.shared_bytes());
+  const double threads = in_process(world, static_cast<double>(books.plan.config.train.threads));
+  const double accounted = in_process(world, own);
+  // What libraries have freed, the allocator keeps for them: it is in use no more.
+  ::malloc_trim(0);
+  world.barrier();
+  const double grown = static_cast<double>(anonymous_resident_bytes()) -
+                       static_cast<double>(books.start.anonymous_bytes);
+  AuditRow row = witness_row("resident_growth", accounted, grown,
+                             kProcessAllowance + threads * kThreadAllowance);
+  row.note = "anonymous resident set of the process against its ranks' ledgers";
+  return row;
+}
+
+AuditRow peak_resident(Communicator& world, const RankBooks& books) {
+  const planner::Config& config = books.plan.config;
+  const ResidentStart& start = books.start;
+  const double planned =
+      in_process(world, planner::reference_memory(config, world.rank()).total_bytes);
+  const double shared = in_process(world, static_cast<double>(books.state.shared_bytes()));
+  const double slack =
+      in_process(world, kRankPeak + static_cast<double>(config.train.threads - 1) * kThreadPeak);
+  const double foreign = static_cast<double>(resident_bytes()) -
+                         static_cast<double>(anonymous_resident_bytes()) -
+                         static_cast<double>(start.resident_bytes - start.anonymous_bytes) - shared;
+  const bool known = start.peak_is_own;
+  AuditRow row = witness_row(
+      "peak_resident", known ? planned : 0, known ? static_cast<double>(peak_resident_bytes()) : 0,
+      slack + static_cast<double>(start.resident_bytes) + std::max(foreign, 0.0));
+  row.note = "largest resident set of the process against its ranks' planned totals";
+  return row;
 }
 
 }  // namespace
+
+ResidentStart resident_start(Communicator& world) {
+  // Memory that earlier work freed must not hide growth.
+  ::malloc_trim(0);
+  world.barrier();
+  ResidentStart start;
+  start.peak_is_own = reset_peak_resident();
+  start.resident_bytes = resident_bytes();
+  start.anonymous_bytes = anonymous_resident_bytes();
+  world.barrier();
+  return start;
+}
 
 std::vector<AuditRow> closing_audit(Communicator& world, const RankBooks& books) {
   const planner::Config& config = books.plan.config;
@@ -104,7 +162,8 @@ std::vector<AuditRow> closing_audit(Communicator& world, const RankBooks& books)
   for (AuditRow& row : traffic_rows(config, world.rank(), span, books.sent)) {
     rows.push_back(std::move(row));
   }
-  rows.push_back(resident(world, books));
+  rows.push_back(peak_resident(world, books));
+  rows.push_back(resident_growth(world, books));
   rows = worst_over_ranks(world, std::move(rows));
   std::erase_if(rows, [](const AuditRow& row) { return row.predicted == 0 && row.measured == 0; });
   for (AuditRow& row : time_rows(books.plan, books.steps)) rows.push_back(std::move(row));

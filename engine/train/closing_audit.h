@@ -14,6 +14,15 @@
 
 namespace nqd::engine {
 
+// The process before its ranks allocate anything.
+struct ResidentStart {
+  std::uint64_t resident_bytes = 0;
+  std::uint64_t anonymous_bytes = 0;
+  bool peak_is_own = false;  // earlier peaks are forgotten
+};
+// Collective over `world`, as ranks that are threads share one process.
+ResidentStart resident_start(collectives::Communicator& world);
+
 // What the audit reads of one rank after the last step.
 struct RankBooks {
   const planner::Plan& plan;
@@ -23,13 +32,18 @@ struct RankBooks {
   const SentCounts& sent;
   const std::vector<StepRecord>& steps;
   std::int64_t resumed_after = 0;  // the step that came before them
-  // Anonymous resident set of the process before the rank allocated anything.
-  std::uint64_t resident_before_bytes = 0;
+  const ResidentStart& start;
 };
 
 // Collective over `world`; every rank gets the same rows. Of memory and traffic the worst over the
 // ranks (rows of nothing planned and nothing measured are left out), the step time, and whether
-// ranks that hold the same weights hold equal ones.
+// ranks that hold the same weights hold equal ones. Two rows are the kernel's word:
+//   resident_growth  anonymous memory that the process has now and had not at the start, against
+//                    its ranks' ledgers and packing buffers: a buffer that no tag knows of shows
+//                    here;
+//   peak_resident    its largest resident set since the start, against the planned total: what
+//                    libraries took for a while shows here. Allowed besides: what was resident at
+//                    the start, and pages of files and of other processes' buffers.
 std::vector<AuditRow> closing_audit(collectives::Communicator& world, const RankBooks& books);
 
 }  // namespace nqd::engine

@@ -137,6 +137,11 @@ RankState::RankState(const planner::Config& config, MeshGroups& groups, MemoryLe
   }
 }
 
+std::uint64_t RankState::packing_bytes() const {
+  const int threads = workers_ == nullptr ? 1 : workers_->threads();
+  return static_cast<std::uint64_t>(FixedGemm::scratch_bytes(threads));
+}
+
 bool RankState::is_last_rank() const { return place_.rank + 1 == config_.parallel.ranks(); }
 
 void RankState::update(std::int64_t step, double lr, double gradient_scale) {

@@ -32,6 +32,8 @@ class RankState {
   const StageRunner& runner() const { return *runner_; }
   // Of its buffers, those that lie in shared memory, which no resident set shows.
   std::uint64_t shared_bytes() const { return shared_bytes_; }
+  // Where fixed products pack their operands: workspace that no plan counts, as that of a library.
+  std::uint64_t packing_bytes() const;
 
   // Collective over the mesh. One optimizer step with the gradients of train_step
   // (engine/train/update.h).

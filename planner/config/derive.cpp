@@ -138,6 +138,23 @@ void derive_mesh(Resolution& r) {
   }
 }
 
+void derive_learning_rate(Resolution& r) {
+  const RateSchedule schedule = r.draft.config.train.optimizer.schedule;
+  const double least = schedule == RateSchedule::kConstant ? 1 : 10;
+  derive(r, "train.optimizer.min_learning_rate",
+         {"train.optimizer.learning_rate", "train.optimizer.schedule"},
+         least == 1 ? "learning_rate, which is constant" : "learning_rate / 10",
+         [=](const Config& c) { return c.train.optimizer.learning_rate / least; });
+  derive(r, "train.optimizer.warmup_steps", {"train.steps"}, "min(10, steps / 10)",
+         [](const Config& c) { return std::min<std::int64_t>(10, c.train.steps / 10); });
+  if (schedule != RateSchedule::kWsd) return;
+  derive(r, "train.optimizer.decay_steps", {"train.steps", "train.optimizer.warmup_steps"},
+         "min(steps / 5, steps − warmup_steps)", [](const Config& c) {
+           const std::int64_t left = c.train.steps - c.train.optimizer.warmup_steps;
+           return std::clamp<std::int64_t>(left, 0, c.train.steps / 5);
+         });
+}
+
 void derive_training(Resolution& r) {
   derive(r, "train.global_batch_size", {"train.micro_batch_size", "parallel.dp"},
          "micro_batch_size · dp",
@@ -152,11 +169,7 @@ void derive_training(Resolution& r) {
            const bool float32 = c.train.precision == Precision::kFloat32;
            return std::string(name(float32 ? Attention::kMaterialised : Attention::kFlash));
          });
-  derive(r, "train.optimizer.min_learning_rate", {"train.optimizer.learning_rate"},
-         "learning_rate / 10",
-         [](const Config& c) { return c.train.optimizer.learning_rate / 10; });
-  derive(r, "train.optimizer.warmup_steps", {"train.steps"}, "min(10, steps / 10)",
-         [](const Config& c) { return std::min<std::int64_t>(10, c.train.steps / 10); });
+  derive_learning_rate(r);
 }
 
 }  // namespace

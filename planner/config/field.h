@@ -22,11 +22,11 @@ struct Draft {
   std::string calibration;  // path as given
 };
 
-using Slot =
-    std::variant<std::int64_t*, double*, bool*, std::string*, std::optional<std::int64_t>*,
-                 std::vector<std::int64_t>*, std::vector<double>*, std::vector<CustomBlock>*,
-                 Engine*, Precision*, Recompute*, Schedule*, Attention*, Norm*, Positions*,
-                 MeshOrder*, OptimizerKind*, Runtime*, collectives::Numerics*>;
+using Slot = std::variant<std::int64_t*, double*, bool*, std::string*, std::optional<std::int64_t>*,
+                          std::vector<std::int64_t>*, std::vector<double>*,
+                          std::vector<CustomBlock>*, Engine*, Precision*, Recompute*, Schedule*,
+                          Attention*, Norm*, Positions*, MeshOrder*, OptimizerKind*, RateSchedule*,
+                          DecayShape*, Runtime*, collectives::Numerics*>;
 
 enum class Kind : std::uint8_t {
   kInteger,

@@ -196,12 +196,37 @@ void import_optimizer(ForeignTable& root) {
   params->drop_rest({}, kNoPlace);
 }
 
+constexpr std::string_view kSchedules =
+    "nqd warms up linearly, then the rate is constant or goes down by a cosine or as wsd";
+
+// deepspeed/runtime/lr_schedules.py: WarmupLR stays, WarmupDecayLR goes down to 0 along a line.
+void import_schedule_type(ForeignTable& scheduler, const std::string& type, bool total) {
+  constexpr std::string_view kSchedule = "train.optimizer.schedule";
+  ImportDraft& draft = scheduler.draft();
+  if (type == "WarmupLR") {
+    scheduler.set("type", kSchedule, std::string("constant"));
+  } else if (type == "WarmupCosineLR") {
+    scheduler.set("type", kSchedule, std::string("cosine"));
+  } else if (type == "WarmupDecayLR" && total) {
+    scheduler.derive("type", kSchedule, std::string("wsd"), "all of it behind the warm-up decays");
+    scheduler.derive("type", "train.optimizer.decay_steps",
+                     draft.integer("train.steps") - draft.integer("train.optimizer.warmup_steps"),
+                     "of the steps after warm-up");
+    scheduler.derive("type", "train.optimizer.min_learning_rate", 0.0, "WarmupDecayLR ends at 0");
+  } else {
+    scheduler.drop("type", std::string(kSchedules));
+  }
+}
+
 void import_schedule(ForeignTable& root) {
   std::optional<ForeignTable> scheduler = root.section("scheduler");
   if (!scheduler) return;
   std::optional<ForeignTable> params = scheduler->section("params");
-  scheduler->drop_rest({}, "nqd warms up linearly and decays as a cosine");
-  if (!params) return;
+  const std::string type = scheduler->text("type").value_or("");
+  if (!params) {
+    import_schedule_type(*scheduler, type, false);
+    return scheduler->drop_rest({}, kSchedules);
+  }
   const bool total =
       !is_auto(*params, "total_num_steps") && params->read("total_num_steps", "train.steps");
   // A warm-up must end before the training does.
@@ -211,7 +236,10 @@ void import_schedule(ForeignTable& root) {
   if (!is_auto(*params, "warmup_max_lr")) {
     params->read("warmup_max_lr", "train.optimizer.learning_rate");
   }
-  params->drop_rest({}, "nqd warms up linearly and decays as a cosine");
+  import_schedule_type(*scheduler, type, total);
+  if (params->is_text("warmup_type", "linear")) params->take("warmup_type");
+  params->drop_rest({}, kSchedules);
+  scheduler->drop_rest({}, kSchedules);
 }
 
 void import_mesh(ForeignTable& root) {

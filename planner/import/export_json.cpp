@@ -14,6 +14,19 @@ void list(ExportResult& result, std::string path, std::string value, std::string
   result.inexpressible.push_back({std::move(path), std::move(value), std::move(reason)});
 }
 
+// Both forms are read by every version of transformers that knows the scaling.
+void add_rotary(Json& json, const ModelSpec& m, const char* base_key) {
+  json[base_key] = m.rope_base;
+  const RopeScaling& scaling = m.rope_scaling;
+  if (scaling.factor == 1) return;
+  json["rope_scaling"] = {
+      {"rope_type", "llama3"},
+      {"factor", scaling.factor},
+      {"low_freq_factor", scaling.low_freq_factor},
+      {"high_freq_factor", scaling.high_freq_factor},
+      {"original_max_position_embeddings", scaling.original_max_position_embeddings}};
+}
+
 Json common(const ModelSpec& m, std::string_view type) {
   return {{"model_type", type},
           {"num_hidden_layers", m.layers},
@@ -51,20 +64,29 @@ bool is_llama(const ModelSpec& m) {
 }
 
 Json gpt2_json(const ModelSpec& m) {
-  return {{"model_type", "gpt2"},      {"n_layer", m.layers},
-          {"n_embd", m.hidden},        {"n_head", m.heads},
-          {"n_inner", m.ffn_hidden},   {"vocab_size", m.vocab},
-          {"n_positions", m.sequence}, {"tie_word_embeddings", m.tied_head}};
+  return {{"model_type", "gpt2"},
+          {"n_layer", m.layers},
+          {"n_embd", m.hidden},
+          {"n_head", m.heads},
+          {"n_inner", m.ffn_hidden},
+          {"vocab_size", m.vocab},
+          {"n_positions", m.sequence},
+          {"layer_norm_epsilon", m.norm_epsilon},
+          {"tie_word_embeddings", m.tied_head}};
 }
 
 Json neox_json(const ModelSpec& m) {
   Json json = common(m, "gpt_neox");
+  json["layer_norm_eps"] = m.norm_epsilon;
+  add_rotary(json, m, "rotary_emb_base");
   json["attention_bias"] = m.qkv_bias;
   return json;
 }
 
 Json starcoder2_json(const ModelSpec& m) {
   Json json = common(m, "starcoder2");
+  json["norm_epsilon"] = m.norm_epsilon;
+  add_rotary(json, m, "rope_theta");
   json["num_key_value_heads"] = m.kv_heads;
   json["use_bias"] = m.bias;
   return json;
@@ -81,11 +103,14 @@ Json vit_json(const ModelSpec& m) {
           {"patch_size", m.image.patch},
           {"num_channels", m.image.channels},
           {"num_labels", m.image.classes},
+          {"layer_norm_eps", m.norm_epsilon},
           {"qkv_bias", m.qkv_bias}};
 }
 
 Json deepseek_json(const ModelSpec& m) {
   Json json = common(m, m.moe.router_bias ? "deepseek_v3" : "deepseek_v2");
+  json["rms_norm_eps"] = m.norm_epsilon;
+  add_rotary(json, m, "rope_theta");
   json["q_lora_rank"] = m.mla.q_lora_rank > 0 ? Json(m.mla.q_lora_rank) : Json();
   json["kv_lora_rank"] = m.mla.kv_lora_rank;
   json["qk_nope_head_dim"] = m.mla.qk_nope_head_dim;
@@ -109,6 +134,8 @@ std::string_view llama_type(const ModelSpec& m) {
 Json llama_json(const ModelSpec& m) {
   const std::string_view type = llama_type(m);
   Json json = common(m, type);
+  json["rms_norm_eps"] = m.norm_epsilon;
+  add_rotary(json, m, "rope_theta");
   json["num_key_value_heads"] = m.kv_heads;
   json["head_dim"] = m.head_dim;
   if (type == "qwen3" || type == "qwen3_moe") json["attention_bias"] = m.qkv_bias;

@@ -73,6 +73,7 @@ class Writer {
     add("--make-vocab-size-divisible-by", std::int64_t{1});
     add_if(m.gated_mlp, "--swiglu");
     add("--normalization", std::string(m.norm == Norm::kRmsNorm ? "RMSNorm" : "LayerNorm"));
+    add("--norm-epsilon", m.norm_epsilon);
     add_if(!m.tied_head, "--untie-embeddings-and-output-weights");
     add_if(!m.bias, "--disable-bias-linear");
     add_if(!m.bias && m.qkv_bias, "--add-qkv-bias");
@@ -81,8 +82,18 @@ class Writer {
         std::string(m.positions == Positions::kLearned  ? "learned_absolute"
                     : m.positions == Positions::kRotary ? "rope"
                                                         : "none"));
+    rotary();
     list_if(!m.causal, "model.causal", "false", "pretrain_gpt.py is causal");
     if (m.mtp_layers > 0) add("--mtp-num-layers", m.mtp_layers);
+  }
+
+  void rotary() {
+    const ModelSpec& m = c_.model;
+    if (m.positions != Positions::kRotary) return;
+    add("--rotary-base", m.rope_base);
+    if (m.rope_scaling.factor == 1) return;
+    add("--use-rope-scaling");
+    add("--rope-scaling-factor", m.rope_scaling.factor);
   }
 
   void attention() {
@@ -252,14 +263,27 @@ class Writer {
     if (o.kind == OptimizerKind::kSgdMomentum) add("--sgd-momentum", o.beta1);
     add_if(o.offload, "--optimizer-cpu-offload");
     add("--lr", o.learning_rate);
-    add("--min-lr", o.min_learning_rate);
-    add("--lr-decay-style", std::string("cosine"));
+    if (o.schedule != RateSchedule::kConstant) add("--min-lr", o.min_learning_rate);
+    schedule();
     add("--lr-warmup-iters", o.warmup_steps);
     add("--weight-decay", o.weight_decay);
     add("--adam-beta1", o.beta1);
     add("--adam-beta2", o.beta2);
     add("--adam-eps", o.epsilon);
     add("--clip-grad", o.grad_clip);
+  }
+
+  void schedule() {
+    const OptimizerSpec& o = c_.train.optimizer;
+    const bool decays = o.schedule != RateSchedule::kWsd || o.decay_steps > 0;
+    if (!decays) return add("--lr-decay-style", std::string("constant"));
+    if (o.schedule != RateSchedule::kWsd) {
+      return add("--lr-decay-style", std::string(name(o.schedule)));
+    }
+    add("--lr-decay-style", std::string("WSD"));
+    add("--lr-wsd-decay-iters", o.decay_steps);
+    add("--lr-wsd-decay-style",
+        std::string(o.decay_shape == DecayShape::kLinear ? "linear" : "minus_sqrt"));
   }
 
   void others() {

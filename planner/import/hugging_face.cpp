@@ -7,6 +7,7 @@
 
 #include "planner/config/suggest.h"
 #include "planner/import/foreign_tree.h"
+#include "planner/import/hugging_face_constants.h"
 #include "planner/import/importers.h"
 
 namespace nqd::planner {
@@ -311,6 +312,7 @@ void import_hugging_face(const Source& config, ImportDraft& draft) {
   if (architecture->family != "vit") {
     read_or(root, "tie_word_embeddings", "model.tied_head", architecture->tied);
   }
+  import_hugging_face_constants(root, architecture->type);
   import_dropout(root);
   constexpr Reason kReasons[] = {
       {"torch_dtype", "the type of the stored weights, not of training"},

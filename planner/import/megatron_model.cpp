@@ -62,6 +62,17 @@ void import_mlp(ForeignTable& a) {
   }
 }
 
+// --use-rope-scaling is Llama 3.1's
+// (megatron/core/models/common/embeddings/rotary_pos_embedding.py): all of it is fixed but the
+// factor.
+void import_rotary(ForeignTable& a) {
+  constexpr std::string_view kFactor = "model.rope_scaling.factor";
+  a.read("--rotary-base", "model.rope_base");
+  if (!megatron_flag(a, "--use-rope-scaling")) return;
+  if (a.read("--rope-scaling-factor", kFactor)) return;
+  a.derive("--use-rope-scaling", kFactor, 8.0, "the default of --rope-scaling-factor");
+}
+
 void import_positions(ForeignTable& a) {
   constexpr std::string_view kType = "--position-embedding-type";
   ImportDraft& draft = a.draft();
@@ -85,6 +96,7 @@ void import_positions(ForeignTable& a) {
       draft.is("model.positions", std::string("learned"))) {
     a.set("--no-position-embedding", "model.positions", std::string("none"));
   }
+  if (draft.is("model.positions", std::string("rotary"))) import_rotary(a);
   const std::optional<std::int64_t> rows = a.integer("--max-position-embeddings", {1, 1 << 24});
   if (!rows || *rows == draft.integer("model.sequence")) return;
   const bool learned = draft.is("model.positions", std::string("learned"));
@@ -248,6 +260,7 @@ void import_megatron_model(ForeignTable& a) {
             a.has("--normalization") ? a.origin("--normalization")
                                      : Origin{"the default of --normalization", nullptr, {}});
   if (rms || a.is_text("--normalization", "LayerNorm")) a.take("--normalization");
+  a.read("--norm-epsilon", "model.norm_epsilon");
   const auto flag = [&](std::string_view key, std::string_view path, bool given) {
     const bool found = megatron_flag(a, key);
     draft.set(path, found ? given : !given,

@@ -88,7 +88,6 @@ constexpr Reason kReasons[] = {
     {"--apply-query-key-layer-scaling", kKernels},
     {"--no-fused-kernel", kKernels},
     {"--init-*", kInitial},
-    {"--norm-epsilon", kInitial},
     {"--rotary-*", "rotary constants do not change what the plan counts"},
     {"--use-rope-scaling", "rotary constants do not change what the plan counts"},
     {"--rope-*", "rotary constants do not change what the plan counts"},

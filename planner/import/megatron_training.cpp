@@ -152,7 +152,6 @@ void import_warmup(ForeignTable& a) {
   const auto batch = static_cast<double>(draft.integer("train.global_batch_size"));
   // Their length says nothing to a config that takes nqd's own number of steps.
   if (steps == 0) return;
-  if (a.is_text("--lr-decay-style", "cosine")) a.take("--lr-decay-style");
   a.read("--lr-warmup-iters", kPath);
   const auto decay = static_cast<double>(a.integer("--lr-decay-iters", {1, 1e12}).value_or(steps));
   if (a.has("--lr-decay-iters") && decay != static_cast<double>(steps)) {
@@ -169,6 +168,43 @@ void import_warmup(ForeignTable& a) {
              "samples / --global-batch-size");
   }
   if (!draft.has(kPath)) set_default(draft, kPath, std::int64_t{0}, "Megatron-LM's default");
+}
+
+// The last iterations of the style WSD (megatron/core/optimizer_param_scheduler.py).
+void import_wsd_decay(ForeignTable& a) {
+  constexpr std::string_view kShape = "train.optimizer.decay_shape";
+  constexpr std::string_view kStyle = "--lr-wsd-decay-style";
+  if (a.is_text(kStyle, "linear")) a.set(kStyle, kShape, std::string("linear"));
+  if (a.is_text(kStyle, "minus_sqrt")) a.set(kStyle, kShape, std::string("1-sqrt"));
+  a.drop(kStyle, "nqd's wsd goes down as 1 − x or 1 − √x");
+  a.read("--lr-wsd-decay-iters", "train.optimizer.decay_steps");
+  const auto batch = static_cast<double>(a.draft().integer("train.global_batch_size"));
+  const std::optional<double> samples =
+      batch > 0 ? a.number("--lr-wsd-decay-samples", {0, 1e15}) : std::nullopt;
+  if (samples) {
+    a.derive("--lr-wsd-decay-samples", "train.optimizer.decay_steps",
+             static_cast<std::int64_t>(*samples / batch), "samples / --global-batch-size");
+  }
+}
+
+// Behind import_warmup: a linear decay begins where the warm-up ends.
+void import_decay_style(ForeignTable& a) {
+  constexpr std::string_view kStyle = "--lr-decay-style";
+  constexpr std::string_view kSchedule = "train.optimizer.schedule";
+  ImportDraft& draft = a.draft();
+  const std::int64_t steps = draft.integer("train.steps");
+  if (a.is_text(kStyle, "constant") || a.is_text(kStyle, "cosine")) {
+    a.set(kStyle, kSchedule, a.text(kStyle).value_or("cosine"));
+  } else if (a.is_text(kStyle, "WSD")) {
+    a.set(kStyle, kSchedule, std::string("wsd"));
+    import_wsd_decay(a);
+  } else if (a.is_text(kStyle, "linear") && steps > 0) {
+    a.derive(kStyle, kSchedule, std::string("wsd"), "all of it behind the warm-up decays");
+    a.derive(kStyle, "train.optimizer.decay_steps",
+             steps - draft.integer("train.optimizer.warmup_steps"), "of the steps after warm-up");
+  } else {
+    a.drop(kStyle, "nqd's schedules are constant, cosine and wsd");
+  }
 }
 
 void import_optimizer(ForeignTable& a) {
@@ -196,7 +232,12 @@ void import_optimizer(ForeignTable& a) {
     a.drop("--optimizer-offload-fraction", "nqd offloads all of the optimizer or nothing");
   }
   // Without a rate there is nothing for a minimum to belong to.
-  if (a.read("--lr", "train.optimizer.learning_rate")) read("--min-lr", "min_learning_rate", 0);
+  const bool rate = a.read("--lr", "train.optimizer.learning_rate");
+  if (a.is_text("--lr-decay-style", "constant")) {
+    a.drop("--min-lr", "a constant rate has no minimum");
+  } else if (rate) {
+    read("--min-lr", "min_learning_rate", 0);
+  }
   read("--weight-decay", "weight_decay", 0.01);
   read("--adam-beta1", "beta1", 0.9);
   if (momentum > 0 && momentum < 1) {
@@ -206,6 +247,7 @@ void import_optimizer(ForeignTable& a) {
   read("--adam-eps", "epsilon", 1e-8);
   read("--clip-grad", "grad_clip", 1.0);
   import_warmup(a);
+  import_decay_style(a);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // torchtitan's job config; names and defaults are those of torchtitan/config/job_config.py and the
 // model sizes those of torchtitan/models/llama3 (github.com/pytorch/torchtitan).
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -96,6 +97,7 @@ void import_model(Job& job) {
   set("model.kv_heads", found->kv_heads);
   set("model.ffn_hidden", found->ffn_hidden);
   set("model.vocab", found->vocab);
+  model->derive(key, "model.rope_base", 500000.0, "of llama3 " + flavor);
 }
 
 // -1: the rest of the ranks.
@@ -234,6 +236,34 @@ void import_recompute(Job& job) {
   table->drop_rest({}, "nqd recomputes nothing, the attention core or whole layers");
 }
 
+// torchtitan/components/lr_scheduler.py; without decay_ratio all steps behind the warm-up decay.
+void import_schedule(ForeignTable& t) {
+  constexpr std::string_view kSchedule = "train.optimizer.schedule";
+  constexpr std::string_view kDecay = "train.optimizer.decay_steps";
+  constexpr std::string_view kShape = "train.optimizer.decay_shape";
+  ImportDraft& draft = t.draft();
+  const std::int64_t steps = draft.integer("train.steps");
+  const std::int64_t left = steps - draft.integer("train.optimizer.warmup_steps");
+  const bool cosine = t.is_text("decay_type", "cosine");
+  if (cosine && !t.has("decay_ratio")) {
+    return t.set("decay_type", kSchedule, std::string("cosine"));
+  }
+  if (cosine || left <= 0 || (!t.has("decay_type") && !t.has("decay_ratio"))) return;
+  const bool root = t.is_text("decay_type", "sqrt");
+  if (t.is_text("decay_type", "linear") || root) {
+    t.set("decay_type", kSchedule, std::string("wsd"));
+    t.set("decay_type", kShape, std::string(root ? "1-sqrt" : "linear"));
+    t.derive("decay_type", kDecay, left, "of the steps after warm-up");
+  }
+  const std::optional<double> share = t.number("decay_ratio", {0, 1});
+  if (!share) return;
+  t.set("decay_ratio", kSchedule, std::string("wsd"));
+  t.derive(
+      "decay_ratio", kDecay,
+      std::min(left, static_cast<std::int64_t>(std::llround(*share * static_cast<double>(steps)))),
+      "of training.steps");
+}
+
 void import_optimizer(Job& job) {
   ImportDraft& draft = job.draft();
   if (ForeignTable* table = job.section("optimizer")) {
@@ -251,6 +281,7 @@ void import_optimizer(Job& job) {
   if (warmup != nullptr && draft.has("train.steps")) {
     warmup->read("warmup_steps", "train.optimizer.warmup_steps");
   }
+  if (ForeignTable* schedule = job.section("lr_scheduler")) import_schedule(*schedule);
 }
 
 void import_float8(Job& job) {
@@ -291,7 +322,7 @@ void import_torchtitan(const Source& source, std::int64_t ranks, ImportDraft& dr
       {"comm", "time-outs have no part in a plan"},
       {"validation", "evaluation has no part in a plan"},
       {"compile", "kernels follow from train.runtime and the stack"},
-      {"lr_scheduler", "nqd warms up linearly and decays as a cosine"}};
+      {"lr_scheduler", "nqd's schedules are constant, cosine and wsd, of its own minimum"}};
   for (auto& section : job.sections()) {
     const auto found =
         std::find_if(std::begin(kReasons), std::end(kReasons),

@@ -3,6 +3,7 @@
 #include <array>
 #include <numeric>
 
+#include "planner/config/field.h"
 #include "planner/rules/legality.h"
 #include "planner/rules/rule.h"
 
@@ -105,6 +106,30 @@ void check_rotary(const Config& c, Diagnostics& out) {
       "set model." + key + " to " + text(dim + 1) +
           (latent ? "" : ", or model.positions to learned"),
       {value_of("model." + key, dim)}));
+}
+
+// A key that the model does not read would be ignored.
+void check_rope(const Config& c, Diagnostics& out) {
+  const ModelSpec& m = c.model;
+  const RopeScaling& scaling = m.rope_scaling;
+  if (!is_transformer(m)) return;
+  if (m.positions != Positions::kRotary) {
+    const bool base = m.rope_base != ModelSpec{}.rope_base;
+    if (!base && scaling == RopeScaling{}) return;
+    out.push_back(violation(
+        "NQD1266", base ? "model.rope_base" : "model.rope_scaling",
+        "the keys of rotary positions are given, but positions = " + std::string(name(m.positions)),
+        "remove them, or set model.positions to rotary",
+        {value_of("model.positions", std::string(name(m.positions)))}));
+    return;
+  }
+  if (scaling.low_freq_factor < scaling.high_freq_factor) return;
+  out.push_back(violation(
+      "NQD1267", "model.rope_scaling.high_freq_factor",
+      "high_freq_factor = " + number_text(scaling.high_freq_factor) +
+          " is not above low_freq_factor = " + number_text(scaling.low_freq_factor),
+      "set model.rope_scaling.high_freq_factor above it: 4 beside 1 in Llama 3.1",
+      {value_of("model.rope_scaling.low_freq_factor", number_text(scaling.low_freq_factor))}));
 }
 
 void check_width(const Config& c, Diagnostics& out) {
@@ -221,10 +246,10 @@ void check_fp8_sides(const Config& c, Diagnostics& out) {
   judge("ffn_hidden", c.model.ffn_hidden);
 }
 
-constexpr std::array<Check, 12> kChecks = {
-    check_heads,  check_head_size,    check_kv_heads,        check_kv_groups,
-    check_rotary, check_width,        check_context,         check_sequence,
-    check_vocab,  check_latent_heads, check_attention_sizes, check_fp8_sides,
+constexpr std::array<Check, 13> kChecks = {
+    check_heads,        check_head_size,       check_kv_heads,  check_kv_groups, check_rotary,
+    check_rope,         check_width,           check_context,   check_sequence,  check_vocab,
+    check_latent_heads, check_attention_sizes, check_fp8_sides,
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Batch arithmetic, number types, recomputation and the learning rate.
 #include <array>
 
+#include "planner/config/field.h"
 #include "planner/rules/legality.h"
 #include "planner/rules/rule.h"
 
@@ -104,7 +105,7 @@ void check_warmup(const Config& c, Diagnostics& out) {
 
 void check_learning_rates(const Config& c, Diagnostics& out) {
   const OptimizerSpec& o = c.train.optimizer;
-  if (o.min_learning_rate <= o.learning_rate) return;
+  if (o.schedule == RateSchedule::kConstant || o.min_learning_rate <= o.learning_rate) return;
   out.push_back(
       violation("NQD1220", "train.optimizer.min_learning_rate",
                 "min_learning_rate is above learning_rate: the rate would grow",
@@ -112,10 +113,47 @@ void check_learning_rates(const Config& c, Diagnostics& out) {
                 {{{"train.optimizer.learning_rate", 0, 0}, "learning_rate is set here"}}));
 }
 
-constexpr std::array<Check, 10> kChecks = {
+void check_decay_fits(const Config& c, Diagnostics& out) {
+  const OptimizerSpec& o = c.train.optimizer;
+  const std::int64_t left = c.train.steps - o.warmup_steps;
+  if (left < 0 || o.decay_steps <= left) return;
+  out.push_back(violation("NQD1264", "train.optimizer.decay_steps",
+                          "warmup_steps + decay_steps = " + text(o.warmup_steps) + " + " +
+                              text(o.decay_steps) + " = " + text(o.warmup_steps + o.decay_steps) +
+                              " is more than steps = " + text(c.train.steps),
+                          "set train.optimizer.decay_steps to at most " + text(left),
+                          {value_of("train.optimizer.warmup_steps", o.warmup_steps),
+                           value_of("train.steps", c.train.steps)}));
+}
+
+// A key that the schedule does not read would be ignored.
+void check_schedule_keys(const Config& c, Diagnostics& out) {
+  const OptimizerSpec& o = c.train.optimizer;
+  const std::string schedule(name(o.schedule));
+  const auto unread = [&](const std::string& key, const std::string& value,
+                          const std::string& whose, const std::string& hint) {
+    out.push_back(
+        violation("NQD1265", "train.optimizer." + key,
+                  key + " = " + value + " is for " + whose + ", but schedule = " + schedule,
+                  "remove train.optimizer." + key + ", or set train.optimizer.schedule to " + hint,
+                  {value_of("train.optimizer.schedule", schedule)}));
+  };
+  if (o.schedule != RateSchedule::kWsd && o.decay_steps > 0) {
+    unread("decay_steps", text(o.decay_steps), "wsd", "wsd");
+  }
+  if (o.schedule != RateSchedule::kWsd && o.decay_shape != DecayShape::kLinear) {
+    unread("decay_shape", std::string(name(o.decay_shape)), "wsd", "wsd");
+  }
+  if (o.schedule == RateSchedule::kConstant && o.min_learning_rate != o.learning_rate) {
+    unread("min_learning_rate", number_text(o.min_learning_rate), "a rate that goes down",
+           "cosine or wsd");
+  }
+}
+
+constexpr std::array<Check, 12> kChecks = {
     check_batch,        check_sequence_parallel, check_gradient_type,   check_gradient_width,
     check_loss_scaling, check_fp8_device,        check_recompute_every, check_selective,
-    check_warmup,       check_learning_rates,
+    check_warmup,       check_learning_rates,    check_decay_fits,      check_schedule_keys,
 };
 
 }  // namespace

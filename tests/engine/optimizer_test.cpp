@@ -50,21 +50,6 @@ TEST_CASE("the clip factor scales gradients as they are read") {
   CHECK(v1[0] == v2[0]);
 }
 
-TEST_CASE("learning rate: warm-up, peak, cosine, floor") {
-  nqd::planner::OptimizerSpec spec;
-  spec.learning_rate = 1.0;
-  spec.min_learning_rate = 0.2;
-  spec.warmup_steps = 10;
-  CHECK(learning_rate(spec, 110, 1) == doctest::Approx(0.1));
-  CHECK(learning_rate(spec, 110, 9) == doctest::Approx(0.9));
-  CHECK(learning_rate(spec, 110, 10) == doctest::Approx(1.0));
-  CHECK(learning_rate(spec, 110, 60) == doctest::Approx(0.6));
-  CHECK(learning_rate(spec, 110, 110) == 0.2);
-  CHECK(learning_rate(spec, 110, 500) == 0.2);
-  spec.warmup_steps = 0;
-  CHECK(learning_rate(spec, 110, 1) == doctest::Approx(1.0).epsilon(1e-3));
-}
-
 TEST_CASE("global norm and clip factor") {
   CHECK(global_norm(std::vector<float>{}) == 0.0);
   CHECK(global_norm(std::vector<float>{3.0F, -4.0F}) == 5.0);

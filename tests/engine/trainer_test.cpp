@@ -333,7 +333,8 @@ TEST_CASE("of several ranks the audit shows the one that fails, not the one that
     exact.predicted = 100;
     exact.measured = world.rank() == 2 ? 101 : 100;
     const auto rows = engine::worst_over_ranks(
-        world, {engine::resident_row(60 * kMiB, grown * kMiB), engine::finish(exact)});
+        world, {engine::witness_row("resident_growth", 60 * kMiB, grown * kMiB, 32 * kMiB),
+                engine::finish(exact)});
     if (rows[0].ok || rows[0].measured != 58 * kMiB) throw Error(ExitCode::kNo, "test", "hidden");
     if (rows[1].ok || rows[1].measured != 101) throw Error(ExitCode::kNo, "test", "exact hidden");
   });

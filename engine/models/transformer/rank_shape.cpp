@@ -49,6 +49,7 @@ RankShape rank_shape(const planner::Config& config, const TransformerOptions& op
   s.first_token = std::min(tp.rank * s.vocabulary_stride, s.vocabulary);
   s.tokens = std::min(s.first_token + s.vocabulary_stride, s.vocabulary) - s.first_token;
   s.layer_norm = model.norm == planner::Norm::kLayerNorm;
+  s.norm_epsilon = model.norm_epsilon;
   s.rotary = model.positions == planner::Positions::kRotary;
   s.causal = model.causal;
   s.split_qkv = d.kv_heads != d.heads;

@@ -11,8 +11,6 @@ namespace nqd::engine {
 
 struct TransformerOptions {
   double dropout = 0;  // probability of a zero
-  double norm_epsilon = 1e-5;
-  double rope_base = 10000;
 };
 
 struct RankShape {
@@ -35,6 +33,7 @@ struct RankShape {
   std::int64_t first_token = 0;        // of the vocabulary
   std::int64_t tokens = 0;             // of the vocabulary here, without padding
   bool layer_norm = true;
+  double norm_epsilon = 0;
   bool rotary = false;
   bool causal = true;
   bool split_qkv = false;   // query weights apart from those of keys and values

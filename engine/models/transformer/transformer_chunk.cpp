@@ -11,6 +11,7 @@
 #include "engine/models/transformer/decoder_layer.h"
 #include "engine/models/transformer/embeddings.h"
 #include "engine/models/transformer/head.h"
+#include "engine/models/transformer/rotary_frequencies.h"
 
 namespace nqd::engine {
 
@@ -67,8 +68,8 @@ class TypedChunk final : public TransformerChunk::Impl {
     if (context_.shape.rotary) {
       const RankShape& s = context_.shape;
       float* const table = context_.workspace.rotary;
-      cpu::rotary_table(table, table + s.sequence * s.head_width / 2, s.sequence, s.head_width,
-                        s.options.rope_base);
+      cpu::rotary_table(table, table + s.sequence * s.head_width / 2, s.sequence,
+                        rotary_frequencies(config.model, s.head_width));
     }
   }
 

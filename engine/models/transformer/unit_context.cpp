@@ -68,7 +68,7 @@ void UnitContext<S>::norm_forward(const NormBuffers<S>& out, const S* in, const 
                                   const S* bias) {
   for_ranges(shape.residual_rows, [&](std::int64_t begin, std::int64_t end) {
     const std::int64_t at = begin * shape.hidden;
-    const cpu::NormShape rows{end - begin, shape.hidden, shape.options.norm_epsilon};
+    const cpu::NormShape rows{end - begin, shape.hidden, shape.norm_epsilon};
     if (shape.layer_norm) {
       cpu::layer_norm_forward(out.output + at, out.mean + begin, out.rstd + begin, in + at, weight,
                               bias, rows);
@@ -84,7 +84,7 @@ void UnitContext<S>::norm_backward_input(S* d_in, const S* residual, const S* d_
   for_ranges(shape.residual_rows, [&](std::int64_t begin, std::int64_t end) {
     const std::int64_t at = begin * shape.hidden;
     const S* const past = residual == nullptr ? nullptr : residual + at;
-    const cpu::NormShape rows{end - begin, shape.hidden, shape.options.norm_epsilon};
+    const cpu::NormShape rows{end - begin, shape.hidden, shape.norm_epsilon};
     if (shape.layer_norm) {
       cpu::layer_norm_backward_input(d_in + at, past, d_out + at, in + at, weight,
                                      kept.mean + begin, kept.rstd + begin, rows);
@@ -107,7 +107,7 @@ template <typename S>
 void UnitContext<S>::norm_backward_weight(float* d_weight, float* d_bias, const S* d_out,
                                           const S* in, const NormBuffers<S>& kept) {
   for_ranges(shape.hidden, [&](std::int64_t begin, std::int64_t end) {
-    const cpu::NormShape columns{shape.residual_rows, end - begin, shape.options.norm_epsilon,
+    const cpu::NormShape columns{shape.residual_rows, end - begin, shape.norm_epsilon,
                                  shape.hidden};
     if (shape.layer_norm) {
       cpu::layer_norm_backward_weight(d_weight + begin, d_bias + begin, d_out + begin, in + begin,

@@ -194,8 +194,18 @@ TEST_CASE("a config.json that says otherwise is refused by key") {
     });
   };
   check("llama", "\"num_key_value_heads\": 2", "\"num_key_value_heads\": 4", "model.kv_heads 4");
-  check("llama", "\"rms_norm_eps\": 1e-05", "\"rms_norm_eps\": 1e-06", "rms_norm_eps is 1e-06");
-  check("llama", "\"rope_theta\": 10000.0", "\"rope_theta\": 500000.0", "rope_theta is 500000.0");
+  check("llama", "\"rms_norm_eps\": 1e-05", "\"rms_norm_eps\": 1e-06",
+        "model.norm_epsilon 1e-06, the config has 1e-05");
+  check("llama", "\"rope_theta\": 10000.0", "\"rope_theta\": 500000.0",
+        "model.rope_base 500000, the config has 10000");
+  check("llama3", "\"factor\": 8.0", "\"factor\": 32.0",
+        "model.rope_scaling.factor 32, the config has 8");
+  check("llama3", "\"low_freq_factor\": 1.0", "\"low_freq_factor\": 2.0",
+        "model.rope_scaling.low_freq_factor 2, the config has 1");
+  check("llama3", "\"rope_type\": \"llama3\"", "\"rope_type\": \"linear\"",
+        "rope_type is \"linear\"");
+  check("gpt2", "\"layer_norm_epsilon\": 1e-05", "\"layer_norm_epsilon\": 1e-12",
+        "model.norm_epsilon 1e-12, the config has 1e-05");
   check("llama", "\"rope_type\": \"default\"", "\"rope_type\": \"yarn\"", "rope_type is \"yarn\"");
   check("llama", "\"hidden_act\": \"silu\"", "\"hidden_act\": \"gelu\"", "hidden_act is \"gelu\"");
   check("llama", "\"model_type\": \"llama\"", "\"model_type\": \"gemma\"", "not llama");

@@ -11,7 +11,7 @@
 
 namespace nqd::tests {
 
-inline constexpr const char* kCheckpoints[] = {"gpt2", "llama", "qwen2"};
+inline constexpr const char* kCheckpoints[] = {"gpt2", "llama", "qwen2", "llama3"};
 
 std::filesystem::path checkpoint(const std::string& name);
 

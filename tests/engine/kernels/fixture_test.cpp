@@ -22,7 +22,7 @@ using namespace nqd::tests;
 constexpr std::int64_t kBatch = 2, kSequence = 7, kHeads = 4, kKvHeads = 2, kWidth = 4, kFfn = 12;
 constexpr std::int64_t kHidden = kHeads * kWidth, kRows = kBatch * kSequence;
 constexpr std::int64_t kQkv = kHidden + 2 * kKvHeads * kWidth;
-constexpr NormShape kNorm{.rows = kRows, .width = kHidden};
+constexpr NormShape kNorm{.rows = kRows, .width = kHidden, .epsilon = 1e-2};
 constexpr RotaryShape kTurned{.rows = kRows,
                               .sequence = kSequence,
                               .heads = kHeads + kKvHeads,
@@ -137,7 +137,10 @@ template <typename T>
 struct RotaryTable {
   std::vector<T> cosines = std::vector<T>(index(kSequence * kWidth / 2));
   std::vector<T> sines = cosines;
-  RotaryTable() { rotary_table(cosines.data(), sines.data(), kSequence, kWidth, kRotaryBase); }
+  RotaryTable() {
+    const double frequencies[] = {1, 1 / std::sqrt(500.0)};  // of a head of 4 columns, base 500
+    rotary_table(cosines.data(), sines.data(), kSequence, std::span(frequencies));
+  }
 };
 
 template <typename T>

@@ -35,6 +35,7 @@ TEST_CASE("GPT-3 175B as its script says") {
   CHECK(c.train.gradient_precision == Precision::kFloat16);
   CHECK(c.train.dropout);
   CHECK(c.train.optimizer.warmup_steps == 430);
+  CHECK(c.train.optimizer.schedule == RateSchedule::kCosine);
   CHECK(c.train.runtime == Runtime::kMegatron);
 }
 
@@ -182,6 +183,35 @@ TEST_CASE("a pipeline layout gives the layers of each stage") {
     REQUIRE(finding(result, "NQD1008") != nullptr);
     CHECK(finding(result, "NQD1008")->hint.starts_with("such as Et*3|(tt|)*2tL: "));
   }
+}
+
+TEST_CASE("learning-rate schedules and constants of the model") {
+  const std::string rate = "--lr 1e-3 --min-lr 1e-5 --train-iters 100 --lr-warmup-iters 10 ";
+  const auto load = [&](const std::string& arguments) {
+    const ImportResult result = import_base(rate + arguments);
+    const LoadedConfig loaded = load_config_text(result.yaml, "imported.yaml");
+    INFO(result.yaml);
+    REQUIRE(loaded.ok());
+    return loaded.config;
+  };
+  const Config linear = load("--lr-decay-style linear");
+  CHECK(linear.train.optimizer.schedule == RateSchedule::kWsd);
+  CHECK(linear.train.optimizer.decay_steps == 90);
+  CHECK(linear.train.optimizer.min_learning_rate == 1e-5);
+  const Config wsd =
+      load("--lr-decay-style WSD --lr-wsd-decay-style minus_sqrt --lr-wsd-decay-iters 25");
+  CHECK(wsd.train.optimizer.schedule == RateSchedule::kWsd);
+  CHECK(wsd.train.optimizer.decay_shape == DecayShape::kOneMinusRoot);
+  CHECK(wsd.train.optimizer.decay_steps == 25);
+  const Config constant = load("--lr-decay-style constant");
+  CHECK(constant.train.optimizer.schedule == RateSchedule::kConstant);
+  CHECK(constant.train.optimizer.min_learning_rate == 1e-3);
+  const Config model = load(
+      "--position-embedding-type rope --rotary-base 500000 --norm-epsilon 1e-6 "
+      "--use-rope-scaling");
+  CHECK(model.model.norm_epsilon == 1e-6);
+  CHECK(model.model.rope_base == 500000);
+  CHECK(model.model.rope_scaling == RopeScaling{.factor = 8});
 }
 
 TEST_CASE("every argument without a place is listed, with its line and a reason") {

@@ -67,10 +67,17 @@ class Generator {
     line("  ffn_hidden", 128 * tp);
     line("  vocab", 1000 * tp);
     line("  sequence", 128 * tp);
+    word("  norm_epsilon", choose({"1e-05", "1e-06"}));
+    std::string positions = "rotary";
     if (!llama) {
       flag("  tied_head", coin());
       flag("  bias", true);
-      word("  positions", choose({"learned", "rotary", "none"}));
+      positions = choose({"learned", "rotary", "none"});
+      word("  positions", positions);
+    }
+    if (positions == "rotary") {
+      word("  rope_base", choose({"10000", "500000"}));
+      if (coin()) word("  rope_scaling", "{factor: 8}");
     }
     if (!moe_) return;
     text_ += "  moe:\n";
@@ -104,8 +111,14 @@ class Generator {
     word("    kind", choose({"adamw", "sgd", "sgd-momentum"}));
     flag("    offload", coin());
     word("    learning_rate", choose({"3e-4", "0.00012345678901234567", "1e-05"}));
-    word("    min_learning_rate", choose({"1e-6", "0", "3e-06"}));
+    const std::string schedule = choose({"constant", "cosine", "wsd"});
+    word("    schedule", schedule);
+    if (schedule != "constant") word("    min_learning_rate", choose({"1e-6", "0", "3e-06"}));
     line("    warmup_steps", pick({0, 7}));
+    if (schedule == "wsd") {
+      line("    decay_steps", pick({9, 43}));
+      word("    decay_shape", choose({"linear", "1-sqrt"}));
+    }
     word("    weight_decay", choose({"0.1", "0", "0.033"}));
     word("    grad_clip", choose({"0", "1.5"}));
   }

@@ -193,6 +193,24 @@ TEST_CASE("the audit turns red for memory that no tag knows of" * doctest::skip(
   CHECK(row(result, "weights").ok);
 }
 
+TEST_CASE("the memory of many threads is accounted for" * doctest::skip(kSanitized)) {
+  planner::Config config = tiny(8);
+  config.train.global_batch_size = 16;
+  config.train.steps = 2;
+  config.train.threads = 4;
+  for (const auto mode : {collectives::Numerics::kCanonical, collectives::Numerics::kFast}) {
+    config.numerics.mode = mode;
+    const engine::TrainResult result = run(config);
+    const engine::AuditRow& grown = row(result, "resident_growth");
+    CAPTURE(grown.predicted);
+    CAPTURE(grown.measured);
+    CHECK(grown.ok);
+    // Not by its allowance alone: the packing buffers of 32 threads are two thirds of the memory.
+    CHECK(grown.measured < 1.5 * grown.predicted);
+    CHECK(row(result, "peak_resident").ok);
+  }
+}
+
 TEST_CASE("the audit turns red for a rank that forgets an update") {
   engine::SeededFault seeded;
   seeded.mutant = engine::Mutant::kStaleShard;

@@ -174,9 +174,11 @@ void import_warmup(ForeignTable& a) {
 void import_wsd_decay(ForeignTable& a) {
   constexpr std::string_view kShape = "train.optimizer.decay_shape";
   constexpr std::string_view kStyle = "--lr-wsd-decay-style";
-  if (a.is_text(kStyle, "linear")) a.set(kStyle, kShape, std::string("linear"));
-  if (a.is_text(kStyle, "minus_sqrt")) a.set(kStyle, kShape, std::string("1-sqrt"));
-  a.drop(kStyle, "nqd's wsd goes down as 1 − x or 1 − √x");
+  if (a.is_text(kStyle, "linear") || a.is_text(kStyle, "minus_sqrt")) {
+    a.set(kStyle, kShape, std::string(a.is_text(kStyle, "linear") ? "linear" : "1-sqrt"));
+  } else {
+    a.drop(kStyle, "nqd's wsd goes down as 1 − x or 1 − √x");
+  }
   a.read("--lr-wsd-decay-iters", "train.optimizer.decay_steps");
   const auto batch = static_cast<double>(a.draft().integer("train.global_batch_size"));
   const std::optional<double> samples =

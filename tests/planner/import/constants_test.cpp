@@ -81,7 +81,7 @@ TEST_CASE("torchtitan: schedules of the learning rate, and Llama 3's rotary base
     return loaded(import_text(ForeignFormat::kTorchTitan,
                               "[model]\nname = \"llama3\"\nflavor = \"debugmodel\"\n"
                               "[training]\nsteps = 100\nseq_len = 256\nlocal_batch_size = 1\n"
-                              "[parallelism]\ndata_parallel_shard_degree = 1\n"
+                              "[parallelism]\ndata_parallel_shard_degree = 2\n"
                               "[lr_scheduler]\nwarmup_steps = 10\n" +
                                   schedule));
   };

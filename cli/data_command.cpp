@@ -1,4 +1,4 @@
-// nqd data prepare | stats | verify: text into token files, and what they hold.
+// nqd data prepare | synthesize | stats | verify: data files, and what they hold.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "cli/command.h"
 #include "engine/data/dataset.h"
+#include "engine/data/series_dataset.h"
 #include "engine/data/stats.h"
 #include "engine/data/verify.h"
 #include "engine/io/dataset_json.h"
@@ -63,7 +64,48 @@ void run_prepare(const PrepareFlags& flags) {
   std::printf("digest   %s\n", result.digest.c_str());
 }
 
+void print_series(const engine::SeriesIndex& index, const std::string& split,
+                  std::uint64_t samples) {
+  const auto regions = std::count_if(index.regions.begin(), index.regions.end(),
+                                     [&](const auto& region) { return region.split == split; });
+  const double share = static_cast<double>(samples) / static_cast<double>(index.options.samples);
+  std::printf("%-8s %4td regions %12s samples %6.1f%%  %s\n", split.c_str(), regions,
+              format_count(samples).c_str(), 100 * share,
+              (index.options.output / (split + ".series")).c_str());
+}
+
+void run_synthesize(const engine::SynthesizeOptions& options, bool json) {
+  const engine::SeriesIndex index = engine::synthesize_crops(options);
+  if (json) {
+    std::cout << engine::series_index_json(index);
+    return;
+  }
+  print_series(index, "train", index.train.samples);
+  print_series(index, "heldout", index.heldout.samples);
+  std::printf("synthetic: %s time steps of %lld features, %s classes\n",
+              format_count(static_cast<std::uint64_t>(index.shape.steps)).c_str(),
+              static_cast<long long>(index.shape.features),
+              format_count(static_cast<std::uint64_t>(index.shape.classes)).c_str());
+  std::printf("digest   %s\n", index.digest.c_str());
+}
+
+void run_series_stats(const FolderFlags& flags) {
+  const std::vector<engine::SeriesStats> splits = engine::series_stats(flags.folder);
+  if (flags.json) {
+    std::cout << engine::series_stats_json(splits);
+    return;
+  }
+  std::printf("%-8s %9s %14s %9s %28s\n", "split", "regions", "samples", "classes",
+              "class entropy, nats/sample");
+  for (const engine::SeriesStats& split : splits) {
+    std::printf("%-8s %9s %14s %9s %28.4f\n", split.split.c_str(),
+                format_count(split.regions).c_str(), format_count(split.samples).c_str(),
+                format_count(split.distinct_classes).c_str(), split.class_entropy_nats);
+  }
+}
+
 void run_stats(const FolderFlags& flags) {
+  if (engine::holds_series(flags.folder)) return run_series_stats(flags);
   const std::vector<engine::SplitStats> splits = engine::dataset_stats(flags.folder);
   if (flags.json) {
     std::cout << engine::stats_json(splits);
@@ -78,7 +120,20 @@ void run_stats(const FolderFlags& flags) {
   }
 }
 
+void run_series_verify(const FolderFlags& flags) {
+  const engine::SeriesIndex index = engine::verify_series(flags.folder);
+  if (flags.json) {
+    std::cout << engine::series_verify_json(index);
+    return;
+  }
+  std::printf("%s: whole. %s regions, %s train and %s held-out samples, digest %s\n",
+              flags.folder.c_str(), format_count(index.regions.size()).c_str(),
+              format_count(index.train.samples).c_str(),
+              format_count(index.heldout.samples).c_str(), index.digest.c_str());
+}
+
 void run_verify(const FolderFlags& flags) {
+  if (engine::holds_series(flags.folder)) return run_series_verify(flags);
   const engine::VerifiedDataset dataset = engine::verify_dataset(flags.folder);
   if (flags.json) {
     std::cout << engine::verify_json(dataset);
@@ -107,11 +162,42 @@ void add_prepare(CLI::App& data) {
   prepare->callback([flags] { run_prepare(*flags); });
 }
 
+void add_synthesize(CLI::App& data) {
+  CLI::App* synthesize =
+      data.add_subcommand("synthesize", "write labelled time series that a generator makes up");
+  synthesize->require_subcommand(1);
+  struct Flags {
+    engine::SynthesizeOptions options;
+    std::string output;
+    bool json = false;
+  };
+  auto flags = std::make_shared<Flags>();
+  engine::SynthesizeOptions& options = flags->options;
+  CLI::App* crops = synthesize->add_subcommand(
+      "crops", "fields with crops as satellites see them, whole regions held out");
+  crops->add_option("--output", flags->output, "folder to write; created")->required();
+  const auto add = [&](const char* name, auto& value, const char* what) {
+    crops->add_option(name, value, what)->capture_default_str();
+  };
+  add("--samples", options.samples, "fields, of all regions");
+  add("--seed", options.seed, "of everything that is drawn");
+  add("--regions", options.regions, "regions, which differ in season, soil and weather");
+  add("--classes", options.classes, "crops");
+  add("--steps", options.steps, "time steps of the year");
+  add("--heldout-fraction", options.heldout_fraction, "least share of regions that is held out");
+  crops->add_flag("--json", flags->json, "print the result as JSON");
+  crops->callback([flags] {
+    flags->options.output = flags->output;
+    run_synthesize(flags->options, flags->json);
+  });
+}
+
 void add_folder_command(CLI::App& data, const std::string& name, const std::string& description,
                         void (*run)(const FolderFlags&)) {
   auto flags = std::make_shared<FolderFlags>();
   CLI::App* command = data.add_subcommand(name, description);
-  command->add_option("DIR", flags->folder, "folder written by `nqd data prepare`")->required();
+  command->add_option("DIR", flags->folder, "folder written by `nqd data prepare` or `synthesize`")
+      ->required();
   command->add_flag("--json", flags->json, "print the result as JSON");
   command->callback([flags, run] { run(*flags); });
 }
@@ -119,10 +205,11 @@ void add_folder_command(CLI::App& data, const std::string& name, const std::stri
 }  // namespace
 
 void add_data_command(CLI::App& app, Context&) {
-  CLI::App* data = app.add_subcommand("data", "Prepare, describe and check token data.");
+  CLI::App* data = app.add_subcommand("data", "Prepare, describe and check data.");
   data->require_subcommand(1);
   add_prepare(*data);
-  add_folder_command(*data, "stats", "count documents and tokens of a dataset", run_stats);
+  add_synthesize(*data);
+  add_folder_command(*data, "stats", "count what a dataset holds", run_stats);
   add_folder_command(*data, "verify", "recompute every digest of a dataset", run_verify);
 }
 

@@ -5,8 +5,9 @@
 #include <span>
 
 #include "base/ledger.h"
-#include "engine/data/dataset.h"
+#include "engine/data/sample_source.h"
 #include "engine/data/sampler.h"
+#include "planner/layout/activation_buffers.h"
 
 namespace nqd::engine {
 
@@ -23,28 +24,29 @@ struct HeldoutSamples {
   std::uint64_t at(std::uint64_t i) const { return all / wanted * i + all % wanted * i / wanted; }
 };
 
-// Holds the tokens and targets of one micro-batch (tag kData: 2 × 4 bytes a token).
+// Holds the inputs and targets of one micro-batch (tag kData: 4 bytes a number).
 class MicroBatch {
  public:
-  MicroBatch(std::int64_t sequences, std::int64_t sequence, MemoryLedger& ledger);
+  MicroBatch(std::int64_t samples, const planner::SampleShape& shape, MemoryLedger& ledger);
 
-  // The samples at positions [first, first + sequences) of the run.
-  void load_training(const TokenFile& file, const Sampler& sampler, std::uint64_t first);
-  // Of an evaluation that reads `samples` of the file, those at [first, first + count), count ≤
-  // sequences; the rest is masked.
-  void load_heldout(const TokenFile& file, const HeldoutSamples& samples, std::uint64_t first,
+  // The samples at positions [first, first + samples) of the run.
+  void load_training(const SampleSource& source, const Sampler& sampler, std::uint64_t first);
+  // Of an evaluation that reads `samples` of the source, those at [first, first + count), count ≤
+  // the micro-batch's; the rest is masked.
+  void load_heldout(const SampleSource& source, const HeldoutSamples& samples, std::uint64_t first,
                     std::int64_t count);
 
-  std::span<const std::int32_t> tokens() const;
+  std::span<const std::byte> inputs() const;
   std::span<const std::int32_t> targets() const;
 
  private:
-  void load_sample(const TokenFile& file, std::uint64_t sample, std::int64_t row);
-  std::span<std::int32_t> row_of(std::int32_t* base, std::int64_t row);
+  void load_sample(const SampleSource& source, std::uint64_t sample, std::int64_t place);
+  std::span<std::byte> inputs_of(std::int64_t place);
+  std::span<std::int32_t> targets_of(std::int64_t place);
 
-  std::int64_t sequences_;
-  std::int64_t sequence_;
-  Buffer tokens_;
+  std::int64_t samples_;
+  planner::SampleShape shape_;
+  Buffer inputs_;
   Buffer targets_;
 };
 

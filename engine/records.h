@@ -12,19 +12,19 @@
 namespace nqd::engine {
 
 struct StepRecord {
-  std::int64_t step = 0;  // 1-based
-  double loss = 0;        // mean over the global batch's tokens, before the update
-  std::int64_t tokens = 0;
-  double step_s = 0;     // maximum over ranks
-  double grad_norm = 0;  // before clipping
-  bool skipped = false;  // loss or gradients were not finite: no update
+  std::int64_t step = 0;    // 1-based
+  double loss = 0;          // mean over the global batch's targets, before the update
+  std::int64_t tokens = 0;  // time steps of an encoder, which has one target a sample of them
+  double step_s = 0;        // maximum over ranks
+  double grad_norm = 0;     // before clipping
+  bool skipped = false;     // loss or gradients were not finite: no update
   double lr = 0;
   double exposed_communication_s = 0;  // rank 0: time waiting for buckets after backward ended
 };
 
 struct EvalRecord {
   std::int64_t step = 0;  // after this many steps; 0 = before training
-  double loss = 0;        // mean over the held-out tokens seen
+  double loss = 0;        // mean over the held-out targets seen
   std::int64_t tokens = 0;
 };
 
@@ -97,7 +97,8 @@ struct TrainResult {
   std::optional<double> noise_scale;
   std::int64_t parameters = 0;
   std::int64_t skipped_steps = 0;
-  std::string data_digest;     // SHA-256 of the dataset; known on the rank that verified it
+  std::string data_digest;      // SHA-256 of the dataset; known on the rank that verified it
+  bool data_synthetic = false;  // made up by a generator of nqd
   std::string weights_sha256;  // of the final float32 weights, all tensors whole: equal on any mesh
   std::string gemm_library;
   std::string gemm_core;

@@ -26,6 +26,7 @@
 #include "engine/train/rank_state.h"
 #include "engine/train/step_totals.h"
 #include "engine/train/traffic_meter.h"
+#include "planner/layout/activation_buffers.h"
 #include "planner/plan/gradient_choice.h"
 #include "planner/planner.h"
 #include "planner/reference/reference_plan.h"
@@ -72,6 +73,7 @@ class Trainer {
   void join() {
     result_.backend = world_.backend();
     result_.data_digest = data_.digest;
+    result_.data_synthetic = data_.synthetic;
     result_.ranks = gather_identities(world_);
     groups_ = join_mesh(world_, config_, ledger_);
     const GemmLibrary library = canonical() ? fixed_gemm_library() : gemm_library();
@@ -188,11 +190,11 @@ class Trainer {
     mine.asked_to_stop = options_.asked_to_stop && options_.asked_to_stop();
     const StepTotals totals = add_up(*groups_.control, mine);
     asked_to_stop_ = totals.asked_to_stop > 0;
-    // Gradients are those of the scaled sum of losses; the mean is over the tokens of the step.
-    double scale = static_cast<double>(loss_scale_.value()) * static_cast<double>(totals.tokens);
+    // Gradients are those of the scaled sum of losses; the mean is over the targets of the step.
+    double scale = static_cast<double>(loss_scale_.value()) * static_cast<double>(totals.targets);
     if (options_.seeded.mutant == Mutant::kWrongScale) scale *= world_.size();
-    record.tokens = totals.tokens;
-    record.loss = totals.loss_sum / static_cast<double>(totals.tokens);
+    record.tokens = tokens_of(totals.targets);
+    record.loss = totals.loss_sum / static_cast<double>(totals.targets);
     record.grad_norm = std::sqrt(totals.squared_gradients) / scale;
     record.lr = learning_rate(optimizer, config_.train.steps, step);
     record.skipped = !std::isfinite(record.loss) || !std::isfinite(record.grad_norm);
@@ -212,12 +214,17 @@ class Trainer {
     if (skipped_in_a_row_ == kMostSkipsInARow) refuse_more_skips(record);
   }
 
+  // An encoder has one target for all time steps of a sample.
+  std::int64_t tokens_of(std::int64_t targets) const {
+    return targets * config_.model.sequence / planner::sample_shape(config_.model).targets;
+  }
+
   // Every tp rank saw the same loss: one of them counts.
   RankTotals own_part(const LossSum& loss) const {
     RankTotals mine;
     if (groups_.place.tp != 0) return mine;
     mine.loss = loss.loss;
-    mine.tokens = loss.tokens;
+    mine.targets = loss.targets;
     return mine;
   }
 
@@ -272,9 +279,9 @@ class Trainer {
     const LossSum loss = state_->evaluate(data_);
     meter_->end_aside();
     const StepTotals totals = add_up(*groups_.control, own_part(loss));
-    if (totals.tokens == 0) return;  // the held-out file is shorter than one sequence
-    const EvalRecord record{step, totals.loss_sum / static_cast<double>(totals.tokens),
-                            totals.tokens};
+    if (totals.targets == 0) return;  // the held-out file is shorter than one sequence
+    const EvalRecord record{step, totals.loss_sum / static_cast<double>(totals.targets),
+                            tokens_of(totals.targets)};
     result_.evals.push_back(record);
     if (options_.on_eval) options_.on_eval(record);
   }
@@ -354,7 +361,8 @@ void check_trainable(const planner::Config& config) {
   }
   if (config.data.path.empty()) {
     throw Error(ExitCode::kUsage, "NQD1402", "the config has no data.path",
-                "run `nqd data prepare --output runs/data FILES` and set data.path: runs/data");
+                "run `nqd data prepare --output runs/data FILES` (for time series `nqd data "
+                "synthesize crops --output runs/data`) and set data.path: runs/data");
   }
 }
 

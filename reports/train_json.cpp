@@ -149,6 +149,7 @@ std::string train_json(const Envelope& envelope, const engine::TrainResult& resu
   json.key("data").begin_object(Layout::kInline);
   json.field("digest", known(result.data_digest));
   json.field("path", known(plan.config.data.path));
+  json.field("synthetic", result.data_synthetic);
   json.end();
   json.key("steps").begin_array();
   for (const engine::StepRecord& step : result.steps) write_step(json, step);

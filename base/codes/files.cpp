@@ -21,13 +21,16 @@ constexpr std::array kTable = {
         "The held-out text must never be seen in training, so it is whole files, or the end of "
         "a single file after a line end. What was given cannot be divided that way: give more "
         "files, a longer text, or a smaller --heldout-fraction."},
-    CodeInfo{"NQD2005", "token file damaged or foreign",
-             "The file is empty, truncated, of another format, or its content no longer has the "
-             "SHA-256 that its header states. Training on it would give figures that nobody can "
-             "reproduce. Write it again with `nqd data prepare`."},
-    CodeInfo{"NQD2006", "dataset index missing or damaged",
-             "dataset.json describes the token files beside it; without it nqd does not know what "
-             "they hold. Write the dataset again with `nqd data prepare --output FOLDER`."},
+    CodeInfo{
+        "NQD2005", "data file damaged or foreign",
+        "The file is empty, truncated, of another format, holds a value that it must not, or its "
+        "content no longer has the SHA-256 that its header states. Training on it would give "
+        "figures that nobody can reproduce. Write it again with `nqd data prepare` or `nqd "
+        "data synthesize`."},
+    CodeInfo{
+        "NQD2006", "dataset index missing or damaged",
+        "dataset.json describes the data files beside it; without it nqd does not know what "
+        "they hold. Write the dataset again with `nqd data prepare` or `nqd data synthesize`."},
     CodeInfo{
         "NQD2007", "dataset shorter than one sequence",
         "A sample is model.sequence tokens and the one that follows. Prepare more text or lower "
@@ -36,15 +39,19 @@ constexpr std::array kTable = {
         "NQD2008", "held-out share out of range",
         "--heldout-fraction is the share of bytes kept from training: more than 0, so that "
         "there is something to judge by, and less than 1, so that there is something to learn."},
+    CodeInfo{"NQD2009", "options of synthetic data out of range",
+             "Synthetic samples lie in regions, of which some are held out as wholes: there must "
+             "be at least two, each with a sample, and a share between 0 and 1."},
     CodeInfo{"NQD2010", "another run is using the output folder",
              "A run locks its folder, so that two runs do not mix their metrics. Wait for it, or "
              "give another --output-dir. The lock vanishes with the process that holds it."},
     CodeInfo{"NQD2040", "token outside the vocabulary",
-             "A token or target of the batch is not below model.vocab, so it has no embedding row. "
-             "The token file was prepared for a larger vocabulary than the model has."},
+             "A token or target of the batch is not below model.vocab (of a time-series encoder, a "
+             "class not below model.output_features), so it has no row in the model. The data was "
+             "prepared for a larger vocabulary than the model has."},
     CodeInfo{"NQD2041", "batch does not fit the model",
              "The model's buffers are laid out for micro_batch_size sequences of model.sequence "
-             "tokens; every batch must have exactly that many tokens and targets."},
+             "tokens or time steps; every batch must have exactly that many inputs and targets."},
     CodeInfo{"NQD2050", "the store of weights and gradients was misused",
              "The part of the program that runs a training step asked for weights or gave "
              "gradients in an order that cannot be right: more micro-batches than a step has, a "

@@ -243,12 +243,14 @@ constexpr std::array kTable = {
     CodeInfo{
         "NQD1401", "the engine cannot run this config yet",
         "`nqd mesh-plan` plans more than `nqd train` runs: the engine runs dense decoders of the "
-        "families gpt and llama on CPU ranks, on any mesh of dp, tp and pp. The message names "
-        "the key to change."},
+        "families gpt and llama and time-series encoders on CPU ranks, on any mesh of dp, tp and "
+        "pp. The message names the key to change."},
     CodeInfo{
         "NQD1402", "data and model do not fit together",
-        "The config has no data.path, or the token files hold values outside model.vocab. Prepare "
-        "data with `nqd data prepare` and set data.path; byte-level data needs model.vocab: 256."},
+        "The config has no data.path, or the token files hold values outside model.vocab, or the "
+        "time series have other steps, features or classes than the model. Prepare data with `nqd "
+        "data prepare` or `nqd data synthesize` and set data.path; byte-level data needs "
+        "model.vocab: 256."},
     CodeInfo{"NQD1403", "the ranks of a host need more memory than it allows",
              "The planned memory of all ranks on one host exceeds its memory, or the limit of its "
              "cgroup. Use fewer ranks a host, a smaller micro-batch, or a smaller model."},

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "engine/data/dataset.h"
+#include "engine/data/output_folder.h"
 #include "engine/data/related.h"
 #include "engine/data/split.h"
 #include "engine/data/token_format.h"
@@ -218,38 +219,6 @@ std::vector<Piece> split_files(const std::vector<SourceFile>& sources,
   std::stable_partition(pieces.begin(), pieces.end(), [](const Piece& p) { return !p.heldout; });
   return pieces;
 }
-
-// Folders that this run creates disappear again when it fails.
-class OutputFolder {
- public:
-  explicit OutputFolder(const fs::path& folder) {
-    for (fs::path at = folder; !at.empty() && !fs::exists(at); at = at.parent_path()) {
-      created_.push_back(at);
-    }
-    std::error_code failure;
-    fs::create_directories(folder, failure);
-    if (!fs::is_directory(folder)) {
-      remove_created();
-      throw Error(ExitCode::kUsage, "NQD2002",
-                  "cannot create the folder " + folder.string() + ": " +
-                      (failure ? failure.message() : "a file of that name exists"),
-                  "give an output path in a folder that exists and can be written");
-    }
-  }
-  ~OutputFolder() { remove_created(); }
-  OutputFolder(const OutputFolder&) = delete;
-  OutputFolder& operator=(const OutputFolder&) = delete;
-
-  void keep() { created_.clear(); }
-
- private:
-  // Innermost first; remove() leaves a folder alone that is not empty.
-  void remove_created() {
-    std::error_code ignored;
-    for (const fs::path& folder : created_) fs::remove(folder, ignored);
-  }
-  std::vector<fs::path> created_;
-};
 
 // Appends one piece to its split's file and records it.
 void write_piece(const Piece& piece, TokenFileWriter& writer, Sha256& all, PrepareResult& result) {

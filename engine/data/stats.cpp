@@ -21,6 +21,8 @@ std::vector<std::uint64_t> token_counts(const TokenFile& file) {
   return counts;
 }
 
+}  // namespace
+
 double entropy_nats(const std::vector<std::uint64_t>& counts, std::uint64_t total) {
   double entropy = 0;
   for (const std::uint64_t count : counts) {
@@ -30,8 +32,6 @@ double entropy_nats(const std::vector<std::uint64_t>& counts, std::uint64_t tota
   }
   return entropy;
 }
-
-}  // namespace
 
 std::vector<SplitStats> dataset_stats(const std::filesystem::path& folder) {
   const DatasetIndex index = read_dataset_index(folder);

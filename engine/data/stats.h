@@ -18,6 +18,9 @@ struct SplitStats {
   double unigram_entropy_nats = 0;
 };
 
+// −Σ p ln p over counts of which `total` is the sum.
+double entropy_nats(const std::vector<std::uint64_t>& counts, std::uint64_t total);
+
 // Train, then held-out. Reads both files whole. Throws Error as TokenFile and read_dataset_index
 // do.
 std::vector<SplitStats> dataset_stats(const std::filesystem::path& folder);

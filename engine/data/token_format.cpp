@@ -1,44 +1,14 @@
 #include "engine/data/token_format.h"
 
-#include <bit>
-#include <cstring>
-
 #include "base/error.h"
+#include "engine/data/header_bytes.h"
 
 namespace nqd::engine {
 namespace {
 
-static_assert(std::endian::native == std::endian::little,
-              "token files are mapped as they are: little-endian machines only");
-
 constexpr std::string_view kMagic = "NQDTOKEN";
 constexpr std::uint32_t kVersion = 1;
 constexpr std::size_t kDigestOffset = 32;
-
-template <typename T>
-void put(std::string& text, T value) {
-  text.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
-template <typename T>
-T get(std::string_view bytes, std::size_t offset) {
-  T value;
-  std::memcpy(&value, bytes.data() + offset, sizeof value);
-  return value;
-}
-
-int hex_value(char digit) { return digit <= '9' ? digit - '0' : digit - 'a' + 10; }
-
-std::string hex_of(std::string_view bytes) {
-  constexpr std::string_view kHex = "0123456789abcdef";
-  std::string text;
-  for (const char byte : bytes) {
-    const auto value = static_cast<unsigned char>(byte);
-    text += kHex[value >> 4];
-    text += kHex[value & 15];
-  }
-  return text;
-}
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& why) {
   throw Error(ExitCode::kUsage, "NQD2005", path.string() + " is not a usable token file: " + why,
@@ -53,9 +23,7 @@ std::string encode_token_header(const TokenHeader& header) {
   put(text, static_cast<std::uint32_t>(header.bytes_per_token()));
   put(text, header.vocab);
   put(text, header.tokens);
-  for (std::size_t i = 0; i + 1 < header.digest.size(); i += 2) {
-    text += static_cast<char>(hex_value(header.digest[i]) * 16 + hex_value(header.digest[i + 1]));
-  }
+  put_digest(text, header.digest);
   text.resize(kTokenHeaderBytes, '\0');
   return text;
 }
@@ -75,7 +43,7 @@ TokenHeader decode_token_header(std::string_view bytes, std::uint64_t file_bytes
   TokenHeader header;
   header.vocab = get<std::int64_t>(bytes, 16);
   header.tokens = get<std::uint64_t>(bytes, 24);
-  header.digest = hex_of(bytes.substr(kDigestOffset, 32));
+  header.digest = get_digest(bytes, kDigestOffset);
   if (header.vocab < 1 || header.vocab > kMaxVocab) {
     refuse(path, "vocabulary " + std::to_string(header.vocab) + ", expected 1 to " +
                      std::to_string(kMaxVocab));

@@ -5,7 +5,9 @@
 
 #include "base/file.h"
 #include "engine/data/dataset.h"
+#include "engine/data/series_dataset.h"
 #include "engine/philox.h"
+#include "planner/models/dimensions.h"
 
 namespace nqd::engine {
 namespace {
@@ -38,20 +40,43 @@ std::string text_of(std::size_t bytes, std::uint32_t seed) {
   return text + "\n";
 }
 
-}  // namespace
-
-planner::Config with_generated_data(planner::Config config, const std::filesystem::path& folder) {
+// Text of pseudo-words.
+void generate_text(const planner::Config& config, const std::filesystem::path& folder,
+                   const std::filesystem::path& output) {
   const auto needed = static_cast<std::size_t>(config.train.steps * config.train.global_batch_size *
                                                config.model.sequence);
-  std::filesystem::create_directories(folder);
   const std::filesystem::path text = folder / "text";
   write_file(text, text_of(std::max(2 * needed, kLeastBytes),
                            static_cast<std::uint32_t>(config.train.seed)));
   PrepareOptions options;
   options.inputs = {text};
-  options.output = folder / "data";
+  options.output = output;
   prepare_dataset(options);
-  config.data.path = options.output.string();
+}
+
+void generate_crops(const planner::Config& config, const std::filesystem::path& output) {
+  SynthesizeOptions options;
+  options.output = output;
+  options.samples =
+      2 * static_cast<std::uint64_t>(config.train.steps * config.train.global_batch_size);
+  options.samples = std::max<std::uint64_t>(options.samples, 64);
+  options.seed = static_cast<std::uint64_t>(config.train.seed);
+  options.classes = config.model.output_features;
+  options.steps = config.model.sequence;
+  synthesize_crops(options);
+}
+
+}  // namespace
+
+planner::Config with_generated_data(planner::Config config, const std::filesystem::path& folder) {
+  std::filesystem::create_directories(folder);
+  const std::filesystem::path output = folder / "data";
+  if (planner::dimensions_of(config.model).classifies()) {
+    generate_crops(config, output);
+  } else {
+    generate_text(config, folder, output);
+  }
+  config.data.path = output.string();
   return config;
 }
 

@@ -1,4 +1,4 @@
-// Text for runs that only have to be alike.
+// Data for runs that only have to be alike.
 #pragma once
 
 #include <filesystem>
@@ -7,8 +7,9 @@
 
 namespace nqd::engine {
 
-// Writes a dataset of pseudo-words, drawn from train.seed, into `folder` (as prepare_dataset does)
-// and returns the config with its data.path. Enough for the steps of the config, at least 64 KiB.
+// Writes a dataset drawn from train.seed into `folder` and returns the config with its data.path:
+// pseudo-words (as prepare_dataset does), enough for the steps of the config, at least 64 KiB; for
+// a time-series encoder synthetic fields with crops, twice as many as the steps take.
 planner::Config with_generated_data(planner::Config config, const std::filesystem::path& folder);
 
 }  // namespace nqd::engine

@@ -125,7 +125,7 @@ RankState::RankState(const planner::Config& config, MeshGroups& groups, MemoryLe
       store_(planner::state_shape(config),
              planner::stage_units(config, groups.place.pp, groups.place.tp), store_groups(groups),
              groups.place.tp, &ledger, workers_.get()),
-      batch_(config.train.micro_batch_size, config.model.sequence, ledger),
+      batch_(config.train.micro_batch_size, planner::sample_shape(config.model), ledger),
       runner_(std::make_unique<StageRunner>(schedule_of(config), groups.place.pp,
                                             make_chunks(groups), store_, groups.pp.get())) {
   if (mutant == Mutant::kMissingSum) store_.seed_fault_for_test(StoreFault::kSkippedSum);
@@ -157,23 +157,23 @@ LossSum RankState::train_step(const TrainingData& data, std::int64_t step, float
   return runner_->train(step, loss_scale, [&](std::int64_t micro_batch) {
     const std::int64_t leaf =
         planner::leaf_index(shape.gradient_shards(), shape.micro_batches, place_.dp, micro_batch);
-    batch_.load_training(data.train, data.sampler,
+    batch_.load_training(*data.train, data.sampler,
                          static_cast<std::uint64_t>(first_of_step + leaf * sequences));
     if (mutant_ == Mutant::kLostMicroBatch && is_last_rank() &&
         micro_batch + 1 == shape.micro_batches) {
       masked_.assign(batch_.targets().size(), kMaskedTarget);
-      return Batch{batch_.tokens(), masked_, leaf * sequences};
+      return Batch{batch_.inputs(), masked_, leaf * sequences};
     }
-    return Batch{batch_.tokens(), batch_.targets(), leaf * sequences};
+    return Batch{batch_.inputs(), batch_.targets(), leaf * sequences};
   });
 }
 
 LossSum RankState::evaluate(const TrainingData& data) {
   const std::int64_t rows = config_.train.micro_batch_size;
   const HeldoutSamples samples{
-      std::min<std::uint64_t>(data.heldout_samples,
+      std::min<std::uint64_t>(data.heldout->samples(),
                               static_cast<std::uint64_t>(config_.train.eval_batches * rows)),
-      data.heldout_samples};
+      data.heldout->samples()};
   const auto wanted = static_cast<std::size_t>(samples.wanted);
   const auto ranks = static_cast<std::size_t>(config_.parallel.dp);
   const collectives::Chunk mine =
@@ -182,8 +182,8 @@ LossSum RankState::evaluate(const TrainingData& data) {
   return runner_->evaluate((most + rows - 1) / rows, [&](std::int64_t micro_batch) {
     const auto done = std::min(static_cast<std::size_t>(micro_batch * rows), mine.count);
     const auto count = std::min<std::int64_t>(rows, static_cast<std::int64_t>(mine.count - done));
-    batch_.load_heldout(data.heldout, samples, mine.begin + done, count);
-    return Batch{batch_.tokens(), batch_.targets(), 0};
+    batch_.load_heldout(*data.heldout, samples, mine.begin + done, count);
+    return Batch{batch_.inputs(), batch_.targets(), 0};
   });
 }
 

@@ -18,9 +18,9 @@ StepTotals add_up(collectives::Communicator& control, const RankTotals& mine) {
     const ExactSum::Words one = sums[i]->words();
     std::copy(one.begin(), one.end(), words.data() + i * kWords);
   }
-  std::int64_t& tokens = words[words.size() - 2];
+  std::int64_t& targets = words[words.size() - 2];
   std::int64_t& stops = words[words.size() - 1];
-  tokens = mine.tokens;
+  targets = mine.targets;
   stops = mine.asked_to_stop ? 1 : 0;
   const std::span<std::int64_t> all(words);
   control.all_reduce(std::as_bytes(all), std::as_writable_bytes(all), DType::kInt64,
@@ -30,7 +30,7 @@ StepTotals add_up(collectives::Communicator& control, const RankTotals& mine) {
     std::copy_n(words.data() + i * kWords, kWords, one.begin());
     return ExactSum(one).value();
   };
-  return {total(0), tokens, total(1), total(2), total(3), stops};
+  return {total(0), targets, total(1), total(2), total(3), stops};
 }
 
 }  // namespace nqd::engine

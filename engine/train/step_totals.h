@@ -11,8 +11,8 @@ namespace nqd::engine {
 
 // Of one rank: what of each sum is its own to count.
 struct RankTotals {
-  ExactSum loss;  // of cross-entropies, natural logarithm
-  std::int64_t tokens = 0;
+  ExactSum loss;             // of cross-entropies, natural logarithm
+  std::int64_t targets = 0;  // unmasked
   ExactSum squared_gradients;
   // Of steps that measure the gradient noise scale (unit_store.h: measure_leaves).
   ExactSum squared_leaves;
@@ -22,7 +22,7 @@ struct RankTotals {
 
 struct StepTotals {
   double loss_sum = 0;
-  std::int64_t tokens = 0;  // unmasked
+  std::int64_t targets = 0;
   double squared_gradients = 0;
   double squared_leaves = 0;
   double squared_but_table = 0;

@@ -38,7 +38,9 @@ class BufferList {
         tp_(config.parallel.tp),
         sp_(config.parallel.sequence_parallel && tp_ > 1),
         storage_(weight_bytes(config.train)),
-        rows_(config.train.micro_batch_size * config.model.sequence),
+        samples_(config.train.micro_batch_size),
+        rows_(samples_ * config.model.sequence),
+        target_rows_(samples_ * sample_shape(config.model).targets),
         residual_rows_(residual_rows(config)),
         group_(recompute_group(config.train)),
         chunks_(chunk_layers(config)) {}
@@ -146,8 +148,11 @@ class BufferList {
 
   void add_slot(const std::string& slot, std::int64_t chunk) {
     const bool last = is_last(chunk);
-    if (chunk == 0) add(slot + "tokens", MemoryTag::kData, rows_ * kFloatBytes);
-    if (last) add(slot + "targets", MemoryTag::kData, rows_ * kFloatBytes);
+    if (chunk == 0) {
+      add(slot + (d_.classifies() ? "features" : "tokens"), MemoryTag::kData,
+          samples_ * sample_shape(model_).inputs * kFloatBytes);
+    }
+    if (last) add(slot + "targets", MemoryTag::kData, target_rows_ * kFloatBytes);
     const ChunkLayers& own = layers_of(chunk);
     for (std::int64_t i = 0; i < own.count; ++i) {
       add_tensors(slot + "layers." + std::to_string(own.first + i) + ".",
@@ -157,10 +162,13 @@ class BufferList {
     std::vector<LayerTensor> head;
     head.push_back({"head.input", residual_bytes()});
     append_norm(head, "head.norm", rows_);
+    if (d_.classifies()) head.push_back({"head.pooled", samples_ * d_.hidden * storage_});
     add_tensors(slot, head);
-    add(slot + "head.logits", MemoryTag::kLogits, rows_ * vocabulary_rows(config_) * kFloatBytes);
-    add(slot + "head.maximum", MemoryTag::kLogits, rows_ * kFloatBytes, true);
-    add(slot + "head.sums", MemoryTag::kLogits, 2 * rows_ * kFloatBytes, true);
+    const bool in_messages = !d_.classifies();
+    add(slot + "head.logits", MemoryTag::kLogits,
+        target_rows_ * vocabulary_rows(config_) * kFloatBytes);
+    add(slot + "head.maximum", MemoryTag::kLogits, target_rows_ * kFloatBytes, in_messages);
+    add(slot + "head.sums", MemoryTag::kLogits, 2 * target_rows_ * kFloatBytes, in_messages);
   }
 
   void add_stash(const std::string& prefix, bool last) {
@@ -192,11 +200,11 @@ class BufferList {
         replicated_elements(UnitKind::kHead) * kFloatBytes, sp_);
   }
 
-  // Of the tensors of a unit that all tp ranks hold, the split head's weight left out.
+  // Of what a rank adds up in one message with sequence parallelism.
   std::int64_t replicated_elements(UnitKind kind) const {
     std::int64_t elements = 0;
     for (const TensorSpec& tensor : unit_tensors(model_, kind)) {
-      if (tensor.split == TensorSplit::kReplicated) elements += tensor.elements();
+      if (sums_over_rows(tensor)) elements += tensor.elements();
     }
     return elements;
   }
@@ -232,7 +240,8 @@ class BufferList {
     if (sp_ && stage_ == chunks_.front().stage && model_.positions == Positions::kLearned) {
       add_shared("positions", d_.tokens * d_.hidden * kFloatBytes, true);
     }
-    if (last) add_shared("row_losses", rows_ * 8, false);
+    if (last && d_.classifies()) add_shared("d_pooled", samples_ * d_.hidden * kFloatBytes, false);
+    if (last) add_shared("row_losses", target_rows_ * 8, false);
   }
 
   const Config& config_;
@@ -242,7 +251,9 @@ class BufferList {
   std::int64_t tp_;
   bool sp_;
   std::int64_t storage_;
+  std::int64_t samples_;
   std::int64_t rows_;
+  std::int64_t target_rows_;
   std::int64_t residual_rows_;
   std::int64_t group_;
   std::vector<ChunkLayers> chunks_;
@@ -280,6 +291,11 @@ std::vector<ChunkFlight> chunk_flights(const PipelineSchedule& schedule, std::in
 
 std::vector<ChunkFlight> chunk_flights(const Config& config, std::int64_t stage) {
   return chunk_flights(make_schedule(schedule_spec(config)), stage);
+}
+
+SampleShape sample_shape(const ModelSpec& model) {
+  const Dimensions d = dimensions_of(model);
+  return {d.tokens * std::max<std::int64_t>(d.patch_elements, 1), d.targets};
 }
 
 std::int64_t residual_rows(const Config& config) {

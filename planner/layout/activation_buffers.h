@@ -8,7 +8,8 @@
 // of one tp rank. S = the storage type of train.precision (float32, bfloat16, float16).
 //
 // A slot keeps one micro-batch of one chunk from forward to backward ("chunk0.slot1."):
-//   tokens, targets          int32 [rows]: first, last chunk
+//   tokens                   int32 [rows]: first chunk; of an encoder features, float32 [rows, F]
+//   targets                  int32 [rows]: last chunk; of an encoder [b]
 //   output                   S [R,h]: what the next chunk receives (all chunks but the last)
 //   layers.3.input           S [R,h]; with full recomputation of the first layer of a group alone
 //   layers.3.{norm1,norm2}   S [R,h], with .mean (LayerNorm) and .rstd float32 [R]
@@ -20,6 +21,8 @@
 //   head.logits              float32 [rows, vocabulary of the rank], in backward their gradient
 //   head.maximum             float32 [rows]; head.sums float32 [2, rows]: of the exponentials, and
 //                            the targets' logits
+//   head.pooled              S [b,h]: an encoder's means over the rows of head.norm, whose logits,
+//                            maximum and sums have b rows
 // Selective recomputation keeps attention and lse of no layer, full recomputation nothing of a
 // layer but the input of the first of every train.recompute_every layers of a chunk. What is not
 // kept has one set for all layers ("shared.recompute0.", … one a layer of a group), or, where
@@ -66,6 +69,14 @@ struct ChunkFlight {
 // Of the chunks that `stage` holds, ascending.
 std::vector<ChunkFlight> chunk_flights(const Config& config, std::int64_t stage);
 std::vector<ChunkFlight> chunk_flights(const PipelineSchedule& schedule, std::int64_t stage);
+
+// What one sample is: numbers of 4 bytes in (tokens, or the features of all time steps), and
+// targets.
+struct SampleShape {
+  std::int64_t inputs = 0;
+  std::int64_t targets = 0;
+};
+SampleShape sample_shape(const ModelSpec& model);
 
 // Rows of the residual stream on a tp rank.
 std::int64_t residual_rows(const Config& config);

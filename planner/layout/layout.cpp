@@ -181,6 +181,11 @@ constexpr UnitKind kUnitKinds[] = {UnitKind::kEmbedding, UnitKind::kDense, UnitK
 
 }  // namespace
 
+bool sums_over_rows(const TensorSpec& tensor) {
+  return tensor.split == TensorSplit::kReplicated && !tensor.name.starts_with("head.") &&
+         !tensor.name.starts_with("embedding.input.");
+}
+
 std::vector<TensorSpec> unit_tensors(const ModelSpec& model, UnitKind kind) {
   UnitBuilder unit(model);
   switch (kind) {

@@ -45,6 +45,12 @@ struct TensorSpec {
 // bias; MLA and experts as in DeepSeek-V2 (arXiv:2405.04434) and -V3 (arXiv:2412.19437).
 std::vector<TensorSpec> parameters(const ModelSpec& model);
 
+// Of a tensor that every tp rank holds: whether its gradient is a sum over the rows of the residual
+// stream, of which a rank has a part with sequence parallelism (norms, biases of row-parallel
+// products, positions). False for the input projection and the head of an encoder, whose gradients
+// every rank computes whole.
+bool sums_over_rows(const TensorSpec& tensor);
+
 // The kinds of unit that a transformer has.
 enum class UnitKind : std::uint8_t { kEmbedding, kDense, kMoe, kMtp, kHead };
 // The tensors of one unit, named without "layers.3." and with unit 0.

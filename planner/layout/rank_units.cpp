@@ -94,9 +94,13 @@ class RankCutter {
 LocalUnit unit_of(const TensorSpec& tensor, const ModelSpec& model) {
   LocalUnit unit;
   if (tensor.unit == 0) {
-    const bool token = tensor.split == TensorSplit::kVocabulary;
-    unit.role = token ? UnitRole::kTokenEmbedding : UnitRole::kPositionEmbedding;
-    unit.name = tensor.name;
+    if (tensor.split == TensorSplit::kVocabulary) {
+      unit.role = UnitRole::kTokenEmbedding;
+    } else {
+      const bool input = tensor.name.starts_with("embedding.input.");
+      unit.role = input ? UnitRole::kInputProjection : UnitRole::kPositionEmbedding;
+    }
+    unit.name = unit.role == UnitRole::kInputProjection ? "embedding.input" : tensor.name;
   } else if (tensor.unit <= model.layers) {
     unit.role = UnitRole::kLayer;
     unit.layer = tensor.unit - 1;
@@ -141,6 +145,8 @@ bool tied_ends_apart(const Config& config) {
 }
 
 std::int64_t vocabulary_rows(const Config& config) {
+  const Dimensions d = dimensions_of(config.model);
+  if (d.classifies()) return d.outputs;
   const std::int64_t tp = config.parallel.tp;
   if (tp == 1 || config.numerics.mode == collectives::Numerics::kFast) {
     return ceil_div(config.model.vocab, tp);

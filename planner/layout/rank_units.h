@@ -36,15 +36,29 @@ struct LocalTensor {
   std::int64_t elements() const;
 };
 
-enum class UnitRole : std::uint8_t { kTokenEmbedding, kPositionEmbedding, kLayer, kHead, kTied };
+enum class UnitRole : std::uint8_t {
+  kTokenEmbedding,
+  kInputProjection,
+  kPositionEmbedding,
+  kLayer,
+  kHead,
+  kTied
+};
+inline constexpr UnitRole kUnitRoles[] = {UnitRole::kTokenEmbedding,
+                                          UnitRole::kInputProjection,
+                                          UnitRole::kPositionEmbedding,
+                                          UnitRole::kLayer,
+                                          UnitRole::kHead,
+                                          UnitRole::kTied};
 
 // What a fully sharded rank gathers at once. Its tensors lie one after the other, in the order of
 // parameters().
 struct LocalUnit {
   UnitRole role = UnitRole::kLayer;
   std::int64_t layer = -1;  // of kLayer
-  // "embedding.token", "embedding.position", "layers.3", "head" (final norm, and an untied head's
-  // weight), "tied" (the head's use of the token table; its tensor is named "embedding.token").
+  // "embedding.token" ("embedding.input" of an encoder), "embedding.position", "layers.3", "head"
+  // (final norm, and the weight and bias of a head of its own), "tied" (the head's use of the token
+  // table; its tensor is named "embedding.token").
   std::string name;
   std::vector<LocalTensor> tensors;
   std::int64_t elements = 0;
@@ -56,15 +70,15 @@ struct LocalUnit {
 
 // The units of one chunk (virtual stage, 0 … p·v−1) on one tp rank, in forward order; `chunk`s in
 // order and their units in order are the model. Preconditions: a dense decoder (gpt, llama) without
-// multi-token prediction; tp divides heads, kv_heads and ffn_hidden, and in canonical numerics
-// numerics.tp_slices.
+// multi-token prediction, or an encoder of time series; tp divides heads, kv_heads and ffn_hidden,
+// and in canonical numerics numerics.tp_slices.
 std::vector<LocalUnit> chunk_units(const Config& config, std::int64_t chunk, std::int64_t tp_rank);
 
 // Whether the head reads a copy of the token table that another stage than the embedding's holds:
 // the two sum their gradients (group "embedding") and make equal updates.
 bool tied_ends_apart(const Config& config);
 
-// Rows of the vocabulary that a tp rank holds, padding included.
+// Rows of the vocabulary that a tp rank holds, padding included; of an encoder its classes.
 std::int64_t vocabulary_rows(const Config& config);
 
 }  // namespace nqd::planner

@@ -144,6 +144,8 @@ std::string_view name(UnitRole role) {
   switch (role) {
     case UnitRole::kTokenEmbedding:
       return "token";
+    case UnitRole::kInputProjection:
+      return "input";
     case UnitRole::kPositionEmbedding:
       return "position";
     case UnitRole::kLayer:

@@ -39,6 +39,7 @@ void set_ends(const ModelSpec& model, Dimensions& d) {
     d.patch_elements = model.input_features;
     d.outputs = model.output_features;
   }
+  d.targets = d.classifies() ? 1 : d.tokens;
 }
 
 }  // namespace

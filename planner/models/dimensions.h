@@ -21,8 +21,11 @@ struct Dimensions {
   std::int64_t tokens = 0;          // of one sample; vit: patches and the class token
   std::int64_t patch_elements = 0;  // vit: channels · patch²; timeseries: input_features; else 0
   std::int64_t outputs = 0;         // columns of the head: vocabulary, classes, output_features
+  std::int64_t targets = 0;         // rows of the head a sample: tokens; one of a classifier
   bool mla = false;
   bool moe = false;
+  // An encoder: numbers in, the mean over time steps (or a class token) to one class a sample.
+  bool classifies() const { return patch_elements > 0; }
 };
 Dimensions dimensions_of(const ModelSpec& model);
 

@@ -323,8 +323,7 @@ BlockShape BlockBuilder::embedding() {
 void BlockBuilder::logits() {
   const auto outputs = static_cast<double>(d_.outputs);
   if (d_.patch_elements > 0) {
-    // A classifier looks at one row, a time-series head at all.
-    const double rows = model_.family == "vit" ? 1 : n_;
+    const auto rows = static_cast<double>(d_.targets);
     block_.matmuls.push_back({.rows = rows, .k = h_, .n = outputs});
     pass("logits", rows * outputs, rows * outputs, Split::kNone);
     return;

@@ -5,6 +5,7 @@
 #include "planner/layout/activation_buffers.h"
 #include "planner/layout/state_shape.h"
 #include "planner/mesh/rank_map.h"
+#include "planner/models/dimensions.h"
 #include "planner/plan/pipeline.h"
 #include "planner/reference/traffic.h"
 
@@ -65,6 +66,9 @@ class ActivationCalls {
           sum(1, type_);
           gather(1);
           break;
+        case UnitRole::kInputProjection:
+          gather(1);
+          break;
         case UnitRole::kPositionEmbedding:
           break;
         case UnitRole::kLayer:
@@ -87,6 +91,8 @@ class ActivationCalls {
 
   void add_head() {
     gather(1);
+    // Every rank has all the classes of an encoder.
+    if (dimensions_of(config_.model).classifies()) return;
     add_up(rows_);
     add_up(2 * rows_);
     sum(1);
@@ -95,7 +101,7 @@ class ActivationCalls {
   static std::int64_t replicated_elements(const LocalUnit& unit) {
     std::int64_t elements = 0;
     for (const LocalTensor& tensor : unit.tensors) {
-      if (tensor.replicated) elements += tensor.elements();
+      if (sums_over_rows(tensor.full)) elements += tensor.elements();
     }
     return elements;
   }

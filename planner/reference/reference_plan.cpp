@@ -79,8 +79,9 @@ class RankPlans {
  private:
   // The micro-batch being loaded, and what group "control" keeps.
   void add_run_buffers(StageMemory& memory) const {
-    const std::int64_t rows = config_.train.micro_batch_size * config_.model.sequence;
-    put(memory, MemoryTag::kData, 2 * 4 * rows);
+    const SampleShape sample = sample_shape(config_.model);
+    put(memory, MemoryTag::kData,
+        4 * config_.train.micro_batch_size * (sample.inputs + sample.targets));
     const auto steps = static_cast<std::size_t>(std::max<std::int64_t>(config_.train.steps, 0));
     put(memory, MemoryTag::kCommunication,
         static_cast<std::int64_t>(collectives::ring_all_reduce_scratch(

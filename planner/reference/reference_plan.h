@@ -18,9 +18,10 @@ struct EngineRefusal {
   std::string hint;
 };
 // The first reason that applies; nothing for a config that it runs: dense causal decoders of the
-// families gpt and llama, on any mesh of dp, tp and pp, under any engine and schedule, with any
-// recomputation, in float32, bfloat16 and float16, with any optimizer that is not offloaded, on
-// ranks that are CPU cores. Precondition: check_mesh finds no error.
+// families gpt and llama and encoders of the family timeseries, on any mesh of dp, tp and pp, under
+// any engine and schedule, with any recomputation, in float32, bfloat16 and float16, with any
+// optimizer that is not offloaded, on ranks that are CPU cores. Precondition: check_mesh finds no
+// error.
 std::optional<EngineRefusal> engine_refusal(const Config& config);
 bool runs_on_reference_engine(const Config& config);
 

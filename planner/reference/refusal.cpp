@@ -22,16 +22,22 @@ std::string pair(const char* a, std::int64_t first, const char* b, std::int64_t 
 }
 
 Refusal refused_model(const ModelSpec& model) {
-  if (model.family != "gpt" && model.family != "llama") {
+  if (model.family != "gpt" && model.family != "llama" && model.family != "timeseries") {
     return refuse("model family `" + model.family + "`",
-                  "use family gpt or llama, such as `preset: byte-gpt-small`");
+                  "use family gpt, llama or timeseries, such as `preset: byte-gpt-small`");
   }
   if (dimensions_of(model).mla) return refuse("latent attention", "set model.mla.kv_lora_rank: 0");
   if (model.mtp_layers > 0) return refuse("multi-token prediction", "set model.mtp_layers: 0");
   if (model.qk_norm) {
     return refuse("norms on queries and keys", "set model.qk_norm: false");
   }
-  if (!model.causal) return refuse("attention that is not causal", "set model.causal: true");
+  const bool classifies = dimensions_of(model).classifies();
+  if (!model.causal && !classifies) {
+    return refuse("attention that is not causal", "set model.causal: true");
+  }
+  if (model.tied_head && classifies) {
+    return refuse("an encoder with a tied head", "set model.tied_head: false");
+  }
   return {};
 }
 

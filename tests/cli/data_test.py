@@ -39,6 +39,33 @@ class Data(NqdTestCase):
         out, _ = self.assertCode(0, nqd("data", "verify", output, "--json"))
         self.assertEqual(json.loads(out)["digest"], printed["digest"])
 
+    def test_synthetic_series_are_the_same_from_the_same_seed(self):
+        options = ["--samples", 30, "--regions", 5, "--classes", 3, "--steps", 12, "--seed", 7]
+        digests = []
+        for name in ["series-a", "series-b"]:
+            output = self.scratch / name
+            out, _ = self.assertCode(0, nqd("data", "synthesize", "crops", "--output", output,
+                                            *options, "--json"))
+            made = json.loads(out)
+            self.assertEqual(out, (output / "dataset.json").read_text())
+            self.assertTrue(made["synthetic"])
+            self.assertEqual((12, 3, 18), (made["steps"], made["classes"], len(made["features"])))
+            digests.append(made["digest"])
+            out, _ = self.assertCode(0, nqd("data", "verify", output, "--json"))
+            self.assertEqual((made["digest"], 30),
+                             (json.loads(out)["digest"], json.loads(out)["train_samples"] +
+                              json.loads(out)["heldout_samples"]))
+            out, _ = self.assertCode(0, nqd("data", "stats", output, "--json"))
+            self.assertEqual([4, 1], [split["regions"] for split in json.loads(out)["splits"]])
+        self.assertEqual(*digests)
+        out, _ = self.assertCode(0, nqd("data", "synthesize", "crops", "--output",
+                                        self.scratch / "series-a", *options))
+        self.assertRegex(out, r"train +4 regions +24 samples +80\.0%")
+        self.assertIn("synthetic: 12 time steps of 18 features, 3 classes", out)
+        _, err = self.assertCode(2, nqd("data", "synthesize", "crops", "--output",
+                                        self.scratch / "series-c", "--regions", 1))
+        self.assertIn("NQD2009", err)
+
     def test_one_file_is_split_and_said_so(self):
         text = self.write_texts("one-in", 1) / "text-0"
         _, err = self.assertCode(0, nqd("data", "prepare", text, "--output", self.scratch / "one"))

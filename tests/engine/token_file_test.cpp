@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <stdexcept>
 #include <string>
@@ -12,6 +13,7 @@
 #include "engine/batches.h"
 #include "engine/data/dataset.h"
 #include "engine/data/token_format.h"
+#include "engine/data/training_data.h"
 #include "tests/temporary_folder.h"
 
 namespace nqd::engine {
@@ -175,12 +177,14 @@ TEST_CASE("no single flipped bit of a token file passes unseen") {
 TEST_CASE("an evaluation of few samples takes them evenly apart") {
   const TemporaryFolder folder;
   write_tokens(folder / "a.tokens", 256, "abcdefghijk");
-  const TokenFile file(folder / "a.tokens");
-  REQUIRE(file.samples(1) == 10);
+  const TokenSamples file(TokenFile(folder / "a.tokens"), 1);
+  REQUIRE(file.samples() == 10);
   MemoryLedger ledger;
-  MicroBatch batch(3, 1, ledger);
+  MicroBatch batch(3, {.inputs = 1, .targets = 1}, ledger);
   const auto tokens = [&] {
-    return std::vector<std::int32_t>(batch.tokens().begin(), batch.tokens().end());
+    std::vector<std::int32_t> values(3);
+    std::memcpy(values.data(), batch.inputs().data(), 12);
+    return values;
   };
   const HeldoutSamples four{4, 10};
   batch.load_heldout(file, four, 0, 3);

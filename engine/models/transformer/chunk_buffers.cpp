@@ -70,6 +70,7 @@ Workspace<S>::Workspace(const ActivationArena& arena)
       rotary(find<float>(arena, "shared.rotary")),
       slices(find<float>(arena, "shared.slices")),
       positions(find<float>(arena, "shared.positions")),
+      d_pooled(find<float>(arena, "shared.d_pooled")),
       row_losses(find<double>(arena, "shared.row_losses")) {}
 
 template <typename S>
@@ -112,8 +113,10 @@ void ChunkBuffers<S>::add_slot(const std::string& slot, const ActivationArena& a
   heads_.push_back(
       {find<S>(arena, slot + "head.input"), at.norm<S>("head.norm"),
        find<float>(arena, slot + "head.logits"), find<float>(arena, slot + "head.maximum"),
-       find<float>(arena, slot + "head.sums"), find<std::int32_t>(arena, slot + "targets")});
+       find<float>(arena, slot + "head.sums"), find<std::int32_t>(arena, slot + "targets"),
+       find<S>(arena, slot + "head.pooled")});
   tokens_.push_back(find<std::int32_t>(arena, slot + "tokens"));
+  features_.push_back(find<float>(arena, slot + "features"));
   outputs_.push_back(find<S>(arena, slot + "output"));
 }
 
@@ -180,6 +183,11 @@ S* ChunkBuffers<S>::residual(std::int64_t slot, std::int64_t layer) const {
 template <typename S>
 std::int32_t* ChunkBuffers<S>::tokens(std::int64_t slot) const {
   return tokens_[static_cast<std::size_t>(slot)];
+}
+
+template <typename S>
+float* ChunkBuffers<S>::features(std::int64_t slot) const {
+  return features_[static_cast<std::size_t>(slot)];
 }
 
 template <typename S>

@@ -46,9 +46,10 @@ struct HeadBuffers {
   S* input = nullptr;
   NormBuffers<S> norm;
   float* logits = nullptr;
-  float* maximum = nullptr;  // [rows]
-  float* sums = nullptr;     // [2, rows]
+  float* maximum = nullptr;  // [target rows]
+  float* sums = nullptr;     // [2, target rows]
   std::int32_t* targets = nullptr;
+  S* pooled = nullptr;  // [batch, h] of a classifier
 };
 
 // What all chunks of a rank share. Null where the config has no need of it.
@@ -63,6 +64,7 @@ struct Workspace {
   float* rotary = nullptr;
   float* slices = nullptr;
   float* positions = nullptr;
+  float* d_pooled = nullptr;
   double* row_losses = nullptr;
 
   explicit Workspace(const ActivationArena& arena);
@@ -90,7 +92,9 @@ class ChunkBuffers {
   const HeadBuffers<S>& head(std::int64_t slot) const {
     return heads_[static_cast<std::size_t>(slot)];
   }
+  // Null where the model takes features, and the other way round.
   std::int32_t* tokens(std::int64_t slot) const;
+  float* features(std::int64_t slot) const;
   S* output(std::int64_t slot) const;
   S* gradient(std::int64_t i) const { return gradients_[static_cast<std::size_t>(i)]; }
   std::int64_t layer_count() const { return layer_count_; }
@@ -115,6 +119,7 @@ class ChunkBuffers {
   std::vector<LayerActivations<S>> layers_;  // by slot and layer
   std::vector<HeadBuffers<S>> heads_;
   std::vector<std::int32_t*> tokens_;
+  std::vector<float*> features_;
   std::vector<S*> outputs_;
   std::vector<S*> gradients_;
   LayerStash<S> shared_stash_;

@@ -7,17 +7,6 @@
 namespace nqd::engine {
 namespace {
 
-// Over the rows of the residual stream, in place; forward and backward alike.
-template <typename S>
-void drop_out(UnitContext<S>& c, S* x, const Pass& pass) {
-  const auto masks = c.dropout(pass, 0, cpu::DropoutSite::kEmbedding);
-  if (!masks) return;
-  const std::int64_t first = c.first_row_of_step(pass) * c.shape.hidden;
-  c.for_ranges(c.shape.residual_elements(), [&](std::int64_t begin, std::int64_t end) {
-    cpu::apply_dropout(x + begin, x + begin, *masks, first + begin, end - begin);
-  });
-}
-
 cpu::VocabularyRange vocabulary(const RankShape& shape) {
   return {shape.first_token, shape.first_token + shape.tokens};
 }
@@ -41,12 +30,12 @@ void TokenEmbedding<S>::forward(S* out, const S* table, const std::int32_t* toke
     c_.group.template sum<S>({rows, all});
     std::copy_n(rows, all, out);
   }
-  if (drops_out_) drop_out(c_, out, pass);
+  if (drops_out_) c_.drop_out_embedding(out, pass);
 }
 
 template <typename S>
 void TokenEmbedding<S>::backward_input(S* stream, const Pass& pass) {
-  if (drops_out_) drop_out(c_, stream, pass);
+  if (drops_out_) c_.drop_out_embedding(stream, pass);
 }
 
 template <typename S>
@@ -61,12 +50,12 @@ template <typename S>
 void PositionEmbedding<S>::forward(S* x, const S* table, const Pass& pass) {
   const RankShape& s = c_.shape;
   cpu::add_positions(x, table, s.first_row, s.residual_rows, s.sequence, s.hidden);
-  drop_out(c_, x, pass);
+  c_.drop_out_embedding(x, pass);
 }
 
 template <typename S>
 void PositionEmbedding<S>::backward_input(S* stream, const Pass& pass) {
-  drop_out(c_, stream, pass);
+  c_.drop_out_embedding(stream, pass);
 }
 
 template <typename S>

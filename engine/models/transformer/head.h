@@ -6,6 +6,7 @@
 #include <span>
 
 #include "engine/cpu/cross_entropy.h"
+#include "engine/models/transformer/output_layer.h"
 #include "engine/models/transformer/unit_context.h"
 
 namespace nqd::engine {
@@ -17,7 +18,7 @@ class FinalNorm {
 
   // a.norm.output receives the norm of all rows.
   void forward(const S* weights, const HeadBuffers<S>& a);
-  // From what Logits::backward_input left; `stream` [R, h] receives the gradient of a.input.
+  // From what OutputLayer::backward_input left; `stream` [R, h] receives the gradient of a.input.
   void backward_input(const S* weights, const HeadBuffers<S>& a, float* replicated, S* stream);
   void backward_weight(float* gradients, float* replicated);
 
@@ -29,15 +30,13 @@ class FinalNorm {
 
 // `table` [vocabulary of the rank, h]: the head's weight or the token table.
 template <typename S>
-class Logits {
+class Logits final : public OutputLayer<S> {
  public:
   explicit Logits(UnitContext<S>& context) : c_(context) {}
 
-  // Leaves the losses of the rows in the workspace.
-  void forward(const S* table, const HeadBuffers<S>& a);
-  // The logits become their gradient, and that of the norm's output is left, reduced over tp.
-  void backward_input(const S* table, const HeadBuffers<S>& a, const Pass& pass);
-  void backward_weight(float* table_gradient, const HeadBuffers<S>& a);
+  void forward(const S* table, const HeadBuffers<S>& a) override;
+  void backward_input(const S* table, const HeadBuffers<S>& a, const Pass& pass) override;
+  void backward_weight(float* table_gradient, const HeadBuffers<S>& a) override;
 
  private:
   cpu::LogitsShape logits_shape(std::int64_t rows) const;

@@ -33,6 +33,8 @@ RankShape rank_shape(const planner::Config& config, const TransformerOptions& op
   s.batch = config.train.micro_batch_size;
   s.sequence = model.sequence;
   s.rows = s.batch * s.sequence;
+  s.target_rows = s.batch * d.targets;
+  s.features = d.patch_elements;
   s.residual_rows = planner::residual_rows(config);
   s.first_row = rows_are_split ? tp.rank * s.residual_rows : 0;
   s.hidden = d.hidden;
@@ -44,7 +46,7 @@ RankShape rank_shape(const planner::Config& config, const TransformerOptions& op
   s.keys = d.keys / tp.size;
   s.ffn = d.ffn / tp.size;
   s.gates = d.gates;
-  s.vocabulary = model.vocab;
+  s.vocabulary = d.outputs;
   s.vocabulary_stride = planner::vocabulary_rows(config);
   s.first_token = std::min(tp.rank * s.vocabulary_stride, s.vocabulary);
   s.tokens = std::min(s.first_token + s.vocabulary_stride, s.vocabulary) - s.first_token;

@@ -17,6 +17,8 @@ struct RankShape {
   std::int64_t batch = 0;
   std::int64_t sequence = 0;
   std::int64_t rows = 0;           // batch · sequence
+  std::int64_t target_rows = 0;    // of the head: rows, or batch where it classifies samples
+  std::int64_t features = 0;       // numbers a row is given; 0: a token
   std::int64_t residual_rows = 0;  // rows of the residual stream here, from first_row on
   std::int64_t first_row = 0;
   std::int64_t hidden = 0;
@@ -28,7 +30,7 @@ struct RankShape {
   std::int64_t keys = 0;     // kv_heads · head_width, also that of the values
   std::int64_t ffn = 0;
   std::int64_t gates = 1;
-  std::int64_t vocabulary = 0;         // of the model
+  std::int64_t vocabulary = 0;         // of the model; or its classes
   std::int64_t vocabulary_stride = 0;  // rows of the table, padding included
   std::int64_t first_token = 0;        // of the vocabulary
   std::int64_t tokens = 0;             // of the vocabulary here, without padding

@@ -1,6 +1,7 @@
 #include "engine/models/transformer/transformer_chunk.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -8,9 +9,11 @@
 #include "base/error.h"
 #include "engine/cpu/cross_entropy.h"
 #include "engine/cpu/rotary.h"
+#include "engine/models/transformer/classifier.h"
 #include "engine/models/transformer/decoder_layer.h"
 #include "engine/models/transformer/embeddings.h"
 #include "engine/models/transformer/head.h"
+#include "engine/models/transformer/input_projection.h"
 #include "engine/models/transformer/rotary_frequencies.h"
 
 namespace nqd::engine {
@@ -25,6 +28,7 @@ class TransformerChunk::Impl {
 
   virtual const RankShape& shape() const = 0;
   virtual std::int32_t* tokens(std::int64_t slot) = 0;
+  virtual float* features(std::int64_t slot) = 0;
   virtual std::int32_t* targets(std::int64_t slot) = 0;
   virtual std::span<std::byte> input(std::int64_t slot) = 0;
   virtual std::span<std::byte> output(std::int64_t slot) = 0;
@@ -37,7 +41,7 @@ class TransformerChunk::Impl {
   virtual std::span<const double> row_losses() const = 0;
 
   std::vector<LocalUnit> units;
-  std::int64_t unmasked_rows = 0;
+  std::int64_t unmasked_targets = 0;
 };
 
 namespace {
@@ -56,12 +60,14 @@ class TypedChunk final : public TransformerChunk::Impl {
         buffers_(config, chunk, units, arena),
         group_(planner::recompute_group(config.train)),
         recompute_(config.train.recompute),
-        token_(context_, config.model.positions != planner::Positions::kLearned),
-        position_(context_),
-        logits_(context_) {
+        token_(context_, drops_out_first(config)),
+        position_(context_) {
     for (const LocalUnit& unit : units) {
       if (unit.role == UnitRole::kLayer) layers_.emplace_back(unit, context_);
       if (unit.role == UnitRole::kLayer && layers_.size() == 1) first_layer_ = unit.layer;
+      if (unit.role == UnitRole::kInputProjection) {
+        input_ = std::make_unique<InputProjection<S>>(unit, context_, drops_out_first(config));
+      }
       if (unit.role == UnitRole::kHead) add_head(unit);
       if (unit.role == UnitRole::kTied) table_ = TableUnit::kOwnUnit;
     }
@@ -75,6 +81,7 @@ class TypedChunk final : public TransformerChunk::Impl {
 
   const RankShape& shape() const override { return context_.shape; }
   std::int32_t* tokens(std::int64_t slot) override { return buffers_.tokens(slot); }
+  float* features(std::int64_t slot) override { return buffers_.features(slot); }
   std::int32_t* targets(std::int64_t slot) override { return buffers_.head(slot).targets; }
   std::span<std::byte> input(std::int64_t slot) override {
     return residual_bytes(buffers_.residual(slot, 0));
@@ -92,10 +99,14 @@ class TypedChunk final : public TransformerChunk::Impl {
   void backward_weight(int unit, const UnitGradients& gradients, const Pass& pass) override;
   UnitRange recompute_before(int unit) const override;
   std::span<const double> row_losses() const override {
-    return {context_.workspace.row_losses, static_cast<std::size_t>(context_.shape.rows)};
+    return {context_.workspace.row_losses, static_cast<std::size_t>(context_.shape.target_rows)};
   }
 
  private:
+  // Where the first embedding is the last one too, it drops out.
+  static bool drops_out_first(const planner::Config& config) {
+    return config.model.positions != planner::Positions::kLearned;
+  }
   static UnitContext<S> make_context(const planner::Config& config,
                                      const TransformerOptions& options, const TensorParallel& tp,
                                      ActivationArena& arena, FixedGemm& products,
@@ -110,6 +121,11 @@ class TypedChunk final : public TransformerChunk::Impl {
   void add_head(const LocalUnit& unit) {
     final_norm_ = std::make_unique<FinalNorm<S>>(unit, context_);
     head_weight_ = offset_of(unit, "head.weight");
+    if (context_.shape.features > 0) {
+      output_layer_ = std::make_unique<Classifier<S>>(unit, context_);
+    } else {
+      output_layer_ = std::make_unique<Logits<S>>(context_);
+    }
     table_ = head_weight_ >= 0 ? TableUnit::kHead : TableUnit::kTokenEmbedding;
   }
 
@@ -145,10 +161,11 @@ class TypedChunk final : public TransformerChunk::Impl {
   planner::Recompute recompute_;
   TokenEmbedding<S> token_;
   PositionEmbedding<S> position_;
+  std::unique_ptr<InputProjection<S>> input_;
   std::vector<DecoderLayer<S>> layers_;
   std::int64_t first_layer_ = 0;
   std::unique_ptr<FinalNorm<S>> final_norm_;
-  Logits<S> logits_;
+  std::unique_ptr<OutputLayer<S>> output_layer_;
   std::int64_t head_weight_ = -1;
   TableUnit table_ = TableUnit::kHead;
 };
@@ -159,6 +176,9 @@ void TypedChunk<S>::forward(int unit, const UnitWeights& weights, const Pass& pa
   switch (unit_at(unit).role) {
     case UnitRole::kTokenEmbedding:
       return token_.forward(buffers_.residual(pass.slot, 0), own, buffers_.tokens(pass.slot), pass);
+    case UnitRole::kInputProjection:
+      return input_->forward(buffers_.residual(pass.slot, 0), own, buffers_.features(pass.slot),
+                             pass);
     case UnitRole::kPositionEmbedding:
       return position_.forward(buffers_.residual(pass.slot, 0), own, pass);
     case UnitRole::kLayer: {
@@ -178,9 +198,9 @@ void TypedChunk<S>::forward(int unit, const UnitWeights& weights, const Pass& pa
 template <typename S>
 void TypedChunk<S>::forward_logits(const S* table, const Pass& pass) {
   const HeadBuffers<S>& head = buffers_.head(pass.slot);
-  logits_.forward(table, head);
-  unmasked_rows = std::count_if(head.targets, head.targets + context_.shape.rows,
-                                [](std::int32_t target) { return target != cpu::kNoTarget; });
+  output_layer_->forward(table, head);
+  unmasked_targets = std::count_if(head.targets, head.targets + context_.shape.target_rows,
+                                   [](std::int32_t target) { return target != cpu::kNoTarget; });
 }
 
 template <typename S>
@@ -205,10 +225,10 @@ void TypedChunk<S>::backward_input(int unit, const UnitWeights& weights, const P
   S* const stream = buffers_.gradient(pass.gradient);
   switch (unit_at(unit).role) {
     case UnitRole::kTied:
-      return logits_.backward_input(own, buffers_.head(pass.slot), pass);
+      return output_layer_->backward_input(own, buffers_.head(pass.slot), pass);
     case UnitRole::kHead:
       if (table_ != TableUnit::kOwnUnit) {
-        logits_.backward_input(head_table(weights), buffers_.head(pass.slot), pass);
+        output_layer_->backward_input(head_table(weights), buffers_.head(pass.slot), pass);
       }
       return final_norm_->backward_input(own, buffers_.head(pass.slot),
                                          buffers_.head_replicated(pass.stash), stream);
@@ -223,6 +243,9 @@ void TypedChunk<S>::backward_input(int unit, const UnitWeights& weights, const P
     case UnitRole::kTokenEmbedding:
       token_.backward_input(stream, pass);
       return stash_embedding(pass);
+    case UnitRole::kInputProjection:
+      input_->backward_input(stream, pass);
+      return stash_embedding(pass);
   }
 }
 
@@ -230,12 +253,12 @@ template <typename S>
 void TypedChunk<S>::backward_weight(int unit, const UnitGradients& gradients, const Pass& pass) {
   switch (unit_at(unit).role) {
     case UnitRole::kTied:
-      return logits_.backward_weight(gradients.own, buffers_.head(pass.slot));
+      return output_layer_->backward_weight(gradients.own, buffers_.head(pass.slot));
     case UnitRole::kHead:
       if (table_ == TableUnit::kHead) {
-        logits_.backward_weight(gradients.own + head_weight_, buffers_.head(pass.slot));
+        output_layer_->backward_weight(gradients.own + head_weight_, buffers_.head(pass.slot));
       } else if (table_ == TableUnit::kTokenEmbedding) {
-        logits_.backward_weight(gradients.table, buffers_.head(pass.slot));
+        output_layer_->backward_weight(gradients.table, buffers_.head(pass.slot));
       }
       return final_norm_->backward_weight(gradients.own, buffers_.head_replicated(pass.stash));
     case UnitRole::kLayer: {
@@ -249,6 +272,9 @@ void TypedChunk<S>::backward_weight(int unit, const UnitGradients& gradients, co
     case UnitRole::kTokenEmbedding:
       return token_.backward_weight(gradients.own, embedding_gradient(pass),
                                     buffers_.tokens(pass.slot));
+    case UnitRole::kInputProjection:
+      return input_->backward_weight(gradients.own, embedding_gradient(pass),
+                                     buffers_.features(pass.slot));
   }
 }
 
@@ -272,22 +298,24 @@ std::unique_ptr<TransformerChunk::Impl> make_chunk(const planner::Config& config
   return make(float{});
 }
 
-void load(std::int32_t* to, std::span<const std::int32_t> values, const RankShape& shape,
-          std::int32_t lowest, std::string_view what) {
-  if (static_cast<std::int64_t>(values.size()) != shape.rows) {
-    throw Error(ExitCode::kUsage, "NQD2041",
-                "a micro-batch of " + std::to_string(values.size()) + " " + std::string(what) +
-                    "s was given to a model that takes " + std::to_string(shape.rows),
-                "Give micro_batch_size x sequence values.");
-  }
+void check_count(std::size_t given, std::int64_t taken, std::string_view what) {
+  if (static_cast<std::int64_t>(given) == taken) return;
+  throw Error(ExitCode::kUsage, "NQD2041",
+              "a micro-batch of " + std::to_string(given) + " " + std::string(what) +
+                  " was given to a model that takes " + std::to_string(taken),
+              "Give as many as the model has for micro_batch_size samples.");
+}
+
+void check_values(std::span<const std::int32_t> values, std::int32_t lowest, std::int64_t below,
+                  std::string_view what) {
   for (const std::int32_t value : values) {
-    if (value >= lowest && value < shape.vocabulary) continue;
+    if (value >= lowest && value < below) continue;
     throw Error(ExitCode::kUsage, "NQD2040",
                 std::string(what) + " " + std::to_string(value) +
-                    " is outside the model's vocabulary of " + std::to_string(shape.vocabulary),
-                "Set model.vocab to at least the vocabulary of the token file.");
+                    " is outside the model's vocabulary of " + std::to_string(below),
+                "Set model.vocab (of a time-series encoder, model.output_features) to at least "
+                "what the data has.");
   }
-  std::copy(values.begin(), values.end(), to);
 }
 
 }  // namespace
@@ -303,12 +331,23 @@ TransformerChunk& TransformerChunk::operator=(TransformerChunk&&) noexcept = def
 
 const std::vector<LocalUnit>& TransformerChunk::units() const { return impl_->units; }
 
-void TransformerChunk::load_tokens(std::int64_t slot, std::span<const std::int32_t> tokens) {
-  load(impl_->tokens(slot), tokens, impl_->shape(), 0, "token");
+void TransformerChunk::load_inputs(std::int64_t slot, std::span<const std::byte> inputs) {
+  const RankShape& shape = impl_->shape();
+  const bool tokens = shape.features == 0;
+  const std::int64_t numbers = shape.rows * (tokens ? 1 : shape.features);
+  check_count(inputs.size(), numbers * 4, "bytes");
+  void* const to = tokens ? static_cast<void*>(impl_->tokens(slot)) : impl_->features(slot);
+  std::memcpy(to, inputs.data(), inputs.size());
+  if (!tokens) return;
+  check_values({impl_->tokens(slot), static_cast<std::size_t>(shape.rows)}, 0, shape.vocabulary,
+               "token");
 }
 
 void TransformerChunk::load_targets(std::int64_t slot, std::span<const std::int32_t> targets) {
-  load(impl_->targets(slot), targets, impl_->shape(), cpu::kNoTarget, "target");
+  const RankShape& shape = impl_->shape();
+  check_count(targets.size(), shape.target_rows, "targets");
+  check_values(targets, cpu::kNoTarget, shape.vocabulary, "target");
+  std::copy(targets.begin(), targets.end(), impl_->targets(slot));
 }
 
 std::span<std::byte> TransformerChunk::input(std::int64_t slot) { return impl_->input(slot); }
@@ -334,6 +373,6 @@ void TransformerChunk::backward_weight(int unit, const UnitGradients& gradients,
 }
 
 std::span<const double> TransformerChunk::row_losses() const { return impl_->row_losses(); }
-std::int64_t TransformerChunk::unmasked_rows() const { return impl_->unmasked_rows; }
+std::int64_t TransformerChunk::unmasked_targets() const { return impl_->unmasked_targets; }
 
 }  // namespace nqd::engine

@@ -1,11 +1,15 @@
-// One chunk (virtual stage) of a GPT-2-like or Llama-like decoder on one tensor-parallel rank, unit
-// by unit, with an explicit backward pass.
+// One chunk (virtual stage) of a transformer on one tensor-parallel rank, unit by unit, with an
+// explicit backward pass: a GPT-2-like or Llama-like decoder, or an encoder of time series.
 //
 // x = E_token[t] (+ E_position[i]); each layer: x += proj(attention(norm1(x))),
 // x += mlp.proj(act(fc(norm2(x)))); logits = norm(x) · Wᵀ; the loss is the sum of cross-entropies
 // (natural logarithm) over unmasked targets. LayerNorm or RMSNorm; learned or rotary positions;
 // GELU (tanh form) or SwiGLU; grouped queries; with or without biases; dropout after the embedding
 // and after both branches of a layer.
+//
+// An encoder takes x = W · features[i] + b (+ E_position[i]) in place of tokens, sees all time
+// steps from each, and classifies samples: logits = W_head · (mean over i of norm(x[i])) + b_head,
+// one target a sample.
 //
 // The caller walks the units: forward 0 … n−1; backward n−1 … 0, backward_input and later
 // backward_weight of each; before backward_input of a unit, recompute() of every unit of
@@ -21,8 +25,10 @@
 // embedding; backward_weight gathers a layer's two norm outputs again, and sums the gradients of
 // what all ranks hold (norms, biases of row-parallel products, positions) in one all_reduce a unit.
 // The cross-entropy all_reduces the maxima [rows] and the sums of exponentials with the targets'
-// logits [2, rows], float32. Full recomputation repeats the forward calls of a layer but, in the
-// last layer of a group, the last one.
+// logits [2, rows], float32. Of an encoder every rank computes the input projection and the
+// classes, which takes no message but, with sequence parallelism, an all_gather of the final norm
+// and one before the gradient of the projection. Full recomputation repeats the forward calls of a
+// layer but, in the last layer of a group, the last one.
 #pragma once
 
 #include <cstddef>
@@ -66,10 +72,12 @@ class TransformerChunk {
 
   const std::vector<planner::LocalUnit>& units() const;
 
-  // Copies the micro-batch into the slot: tokens on the first chunk, targets on the last; rows
-  // values in [0, vocab), a target of -1 is masked (no loss, no gradient). Throws Error (kUsage)
-  // for a value outside the vocabulary (NQD2040) or another size (NQD2041).
-  void load_tokens(std::int64_t slot, std::span<const std::int32_t> tokens);
+  // Copies the micro-batch into the slot. Inputs on the first chunk: int32 tokens [rows], or of an
+  // encoder float32 features [rows, F]. Targets on the last: one a row, or of an encoder one a
+  // sample. Tokens and targets are in [0, vocab) or [0, classes); a target of -1 is masked (no
+  // loss, no gradient). Throws Error (kUsage) for a value outside (NQD2040) or another size
+  // (NQD2041).
+  void load_inputs(std::int64_t slot, std::span<const std::byte> inputs);
   void load_targets(std::int64_t slot, std::span<const std::int32_t> targets);
 
   // S [R,h] of the residual stream. `input`: where a chunk that is not the first receives its
@@ -94,10 +102,10 @@ class TransformerChunk {
   // follow backward_input(unit) before that of another unit.
   void backward_weight(int unit, const UnitGradients& gradients, const Pass& pass);
 
-  // Of the last forward of the last chunk: the cross-entropy of each of the rows, 0 where the
-  // target is masked; the same on every tp rank. Valid until the next.
+  // Of the last forward of the last chunk: the cross-entropy of each target, 0 where it is masked;
+  // the same on every tp rank. Valid until the next.
   std::span<const double> row_losses() const;
-  std::int64_t unmasked_rows() const;
+  std::int64_t unmasked_targets() const;
 
  private:
   std::unique_ptr<Impl> impl_;

@@ -9,23 +9,23 @@ namespace nqd::engine {
 
 template <typename S>
 float* UnitContext<S>::reduce_partial() {
-  if (!group.sequence_parallel()) {
+  if (group.sequence_parallel()) {
+    group.sum_scatter<float>(
+        partial(), {workspace.scattered, static_cast<std::size_t>(shape.residual_elements())});
+  } else {
     group.sum(partial());
-    return workspace.partial;
   }
-  group.sum_scatter<float>(
-      partial(), {workspace.scattered, static_cast<std::size_t>(shape.residual_elements())});
-  return workspace.scattered;
+  return reduced();
 }
 
 template <typename S>
 const S* UnitContext<S>::norm_gradient() {
-  const float* const reduced = group.sequence_parallel() ? workspace.scattered : workspace.partial;
+  const float* const sums = reduced();
   if constexpr (std::is_same_v<S, float>) {
-    return reduced;
+    return sums;
   } else {
     for_ranges(shape.residual_elements(), [&](std::int64_t begin, std::int64_t end) {
-      cpu::narrow_all(workspace.d_norm + begin, reduced + begin, end - begin);
+      cpu::narrow_all(workspace.d_norm + begin, sums + begin, end - begin);
     });
     return workspace.d_norm;
   }
@@ -61,6 +61,16 @@ const S* UnitContext<S>::branch_gradient(S* out, const S* stream, const Pass& pa
   });
   gather_rows(part, out);
   return part;
+}
+
+template <typename S>
+void UnitContext<S>::drop_out_embedding(S* stream, const Pass& pass) {
+  const auto masks = dropout(pass, 0, cpu::DropoutSite::kEmbedding);
+  if (!masks) return;
+  const std::int64_t first = first_row_of_step(pass) * shape.hidden;
+  for_ranges(shape.residual_elements(), [&](std::int64_t begin, std::int64_t end) {
+    cpu::apply_dropout(stream + begin, stream + begin, *masks, first + begin, end - begin);
+  });
 }
 
 template <typename S>
@@ -134,7 +144,7 @@ std::int64_t offset_of(const planner::LocalUnit& unit, std::string_view suffix) 
 
 ReplicatedTensors::ReplicatedTensors(const planner::LocalUnit& unit) {
   for (const planner::LocalTensor& tensor : unit.tensors) {
-    if (tensor.full.split != planner::TensorSplit::kReplicated) continue;
+    if (!planner::sums_over_rows(tensor.full)) continue;
     entries_.push_back({tensor.offset, elements_, tensor.elements()});
     elements_ += tensor.elements();
   }

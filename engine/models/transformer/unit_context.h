@@ -62,6 +62,10 @@ struct UnitContext {
     return {workspace.partial, static_cast<std::size_t>(shape.rows * shape.hidden)};
   }
 
+  // Where reduce_partial leaves its result.
+  float* reduced() const {
+    return group.sequence_parallel() ? workspace.scattered : workspace.partial;
+  }
   // Sums the ranks' parts in `partial`; the result, [R, h], is where this returns.
   float* reduce_partial();
   // What reduce_partial has left, the gradient of a norm's output, as S.
@@ -73,6 +77,10 @@ struct UnitContext {
   // [rows, h]; returns this rank's rows of it.
   const S* branch_gradient(S* out, const S* stream, const Pass& pass, std::int64_t layer,
                            cpu::DropoutSite site);
+
+  // The dropout of the last embedding, over the rows of the stream, in place; forward and backward
+  // alike.
+  void drop_out_embedding(S* stream, const Pass& pass);
 
   void norm_forward(const NormBuffers<S>& out, const S* in, const S* weight, const S* bias);
   // d_in = residual (null: 0) + the gradient through the norm.
@@ -95,7 +103,8 @@ T* tensor_at(T* unit, std::int64_t offset) {
   return offset < 0 ? nullptr : unit + offset;
 }
 
-// How the gradients of the tensors that every rank holds lie in a unit's packed message.
+// How the gradients that ranks add up with sequence parallelism (planner::sums_over_rows) lie in a
+// unit's packed message.
 class ReplicatedTensors {
  public:
   explicit ReplicatedTensors(const planner::LocalUnit& unit);

@@ -151,7 +151,7 @@ void StageRunner::forward(std::size_t at, std::int64_t micro_batch, const Load& 
   const Batch batch = load(micro_batch);
   pass.first_sequence = batch.first_sequence;
   if (is_first(place)) {
-    chunk.load_tokens(pass.slot, batch.tokens);
+    chunk.load_inputs(pass.slot, batch.inputs);
   } else {
     receive_input(at, micro_batch, pass);
   }
@@ -159,7 +159,7 @@ void StageRunner::forward(std::size_t at, std::int64_t micro_batch, const Load& 
   forward_units(at, pass);
   if (is_last(place)) {
     for (const double loss : chunk.row_losses()) sum.loss.add(loss);
-    sum.tokens += chunk.unmasked_rows();
+    sum.targets += chunk.unmasked_targets();
   } else {
     send_output(at, pass);
   }

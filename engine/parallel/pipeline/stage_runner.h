@@ -18,10 +18,9 @@
 
 namespace nqd::engine {
 
-// Tokens and targets of a micro-batch, rows values each. `first_sequence` is its global place in
-// the step.
+// A micro-batch as TransformerChunk takes it. `first_sequence` is its global place in the step.
 struct Batch {
-  std::span<const std::int32_t> tokens;
+  std::span<const std::byte> inputs;
   std::span<const std::int32_t> targets;
   std::int64_t first_sequence = 0;
 };
@@ -29,8 +28,8 @@ struct Batch {
 // What this rank saw of the loss: nothing unless it holds the end of the model. Equal on all ranks
 // of a tp group.
 struct LossSum {
-  ExactSum loss;  // of the cross-entropies of unmasked rows
-  std::int64_t tokens = 0;
+  ExactSum loss;  // of the cross-entropies of unmasked targets
+  std::int64_t targets = 0;
 };
 
 class StageRunner {

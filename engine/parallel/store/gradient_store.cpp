@@ -30,9 +30,6 @@ std::vector<float*> vectors_of(const StoreMemory& memory) {
 
 std::string leaf_name(UnitRole role) { return "leaf." + std::string(planner::name(role)); }
 
-constexpr UnitRole kRoles[] = {UnitRole::kTokenEmbedding, UnitRole::kPositionEmbedding,
-                               UnitRole::kLayer, UnitRole::kHead, UnitRole::kTied};
-
 }  // namespace
 
 GradientStore::GradientStore(const StoreLayout& layout, const StoreMemory& memory,
@@ -50,7 +47,7 @@ GradientStore::GradientStore(const StoreLayout& layout, const StoreMemory& memor
 }
 
 void GradientStore::make_slots(const StoreMemory& memory) {
-  for (const UnitRole role : kRoles) {
+  for (const UnitRole role : planner::kUnitRoles) {
     const std::string name = leaf_name(role);
     if (!sharded()) {
       leaves_[role] = memory.as<float>(name);

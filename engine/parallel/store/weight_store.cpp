@@ -19,8 +19,7 @@ WeightStore::WeightStore(const StoreLayout& layout, const StoreMemory& memory)
       arriving_(layout.size()),
       is_arriving_(layout.size()) {
   if (!layout.shape.shards_weights()) return;
-  for (const UnitRole role : {UnitRole::kTokenEmbedding, UnitRole::kPositionEmbedding,
-                              UnitRole::kLayer, UnitRole::kHead, UnitRole::kTied}) {
+  for (const UnitRole role : planner::kUnitRoles) {
     const std::string name = "gathered." + std::string(planner::name(role));
     // A unit without elements has no buffer, and is gathered at no cost.
     for (std::size_t i = 0; i < std::max<std::size_t>(memory.count(name), 1); ++i) {

@@ -36,8 +36,9 @@ std::int32_t random_token(std::uint32_t stream, std::int64_t i, std::int64_t bel
   return static_cast<std::int32_t>(uniform * uniform * static_cast<double>(below));
 }
 
-engine::TokenFile write_tokens(const std::filesystem::path& path, const Config& config,
-                               std::uint32_t stream, std::int64_t samples) {
+std::unique_ptr<engine::TokenSamples> write_tokens(const std::filesystem::path& path,
+                                                   const Config& config, std::uint32_t stream,
+                                                   std::int64_t samples) {
   const std::int64_t vocab = config.model.vocab;
   engine::TokenFileWriter writer(path, vocab);
   std::string payload;
@@ -49,7 +50,7 @@ engine::TokenFile write_tokens(const std::filesystem::path& path, const Config& 
   writer.append(payload);
   writer.finish();
   writer.commit();
-  return engine::TokenFile(path);
+  return std::make_unique<engine::TokenSamples>(engine::TokenFile(path), config.model.sequence);
 }
 
 engine::TrainingData make_data(const std::filesystem::path& folder, const Config& config,
@@ -60,8 +61,7 @@ engine::TrainingData make_data(const std::filesystem::path& folder, const Config
   const std::int64_t heldout = train.eval_batches * train.micro_batch_size;
   return {write_tokens(folder / "train.tokens", config, 0, samples),
           write_tokens(folder / "heldout.tokens", config, 1, heldout),
-          engine::Sampler(static_cast<std::uint64_t>(samples), kSeed),
-          static_cast<std::uint64_t>(heldout), ""};
+          engine::Sampler(static_cast<std::uint64_t>(samples), kSeed), ""};
 }
 
 // Writes what a rank updates into whole tensors; a value that is there already must be the same.
@@ -115,13 +115,13 @@ engine::StepTotals step_of_rank(engine::RankState& state, const engine::MeshGrou
       tokens.insert(tokens.end(), one.tokens.begin(), one.tokens.end());
       targets.insert(targets.end(), one.targets.begin(), one.targets.end());
     }
-    return engine::Batch{tokens, targets, first};
+    return engine::Batch{std::as_bytes(std::span(tokens)), targets, first};
   });
   state.store().finish_step();
   engine::RankTotals mine;
   if (groups.place.tp == 0) {
     mine.loss = loss.loss;
-    mine.tokens = loss.tokens;
+    mine.targets = loss.targets;
   }
   mine.squared_gradients = state.store().squared_gradients();
   return engine::add_up(*groups.control, mine);
@@ -289,7 +289,7 @@ Step one_step(const Config& config, const std::vector<Sequence>& batch, std::int
 }
 
 void check_same(const Step& found, const Step& reference) {
-  CHECK(found.totals.tokens == reference.totals.tokens);
+  CHECK(found.totals.targets == reference.totals.targets);
   CHECK(found.totals.loss_sum == reference.totals.loss_sum);
   CHECK(found.totals.squared_gradients == reference.totals.squared_gradients);
   for (const auto& [name, values] : reference.gradients) {

@@ -83,7 +83,7 @@ TEST_CASE("the loss is a mean over tokens, however unevenly ranks and micro-batc
   config.train.global_batch_size = 4;
   const std::vector<bugs::Sequence> batch = bugs::ragged(config, {5, 1, 8, 0});
   const bugs::Step reference = bugs::one_step(config, batch);
-  CHECK(reference.totals.tokens == 14);
+  CHECK(reference.totals.targets == 14);
   for (const Mesh& mesh :
        {Mesh{.dp = 2}, Mesh{.dp = 4}, Mesh{.dp = 2, .engine = Engine::kZero1},
         Mesh{.dp = 4, .engine = Engine::kZero2}, Mesh{.dp = 2, .engine = Engine::kZero3},
@@ -98,7 +98,7 @@ TEST_CASE("the loss is a mean over tokens, however unevenly ranks and micro-batc
     Config here = config;
     here.train.micro_batch_size = together;
     const bugs::Step step = bugs::one_step(here, batch);
-    CHECK(step.totals.tokens == 14);
+    CHECK(step.totals.targets == 14);
     CHECK(step.totals.loss_sum == doctest::Approx(reference.totals.loss_sum).epsilon(1e-6));
     bugs::check_close(here, step.gradients, reference.gradients, 0x1p-23);
   }
@@ -118,7 +118,7 @@ TEST_CASE("fast numerics: gradients on every mesh are those of one rank up to ro
     const Config here = bugs::on(config, mesh);
     INFO(bugs::words(here));
     const bugs::Step step = bugs::one_step(here, batch);
-    CHECK(step.totals.tokens == reference.totals.tokens);
+    CHECK(step.totals.targets == reference.totals.tokens);
     bugs::check_close(here, step.gradients, reference.gradients, 0x1p-23);
   }
 }

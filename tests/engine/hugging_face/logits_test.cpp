@@ -38,7 +38,7 @@ void forward(const planner::Config& config, const engine::HuggingFaceWeights& we
   engine::FixedGemm products(nullptr);
   engine::ActivationArena arena(planner::activation_buffers(config, 0), nullptr);
   engine::TransformerChunk chunk(config, {}, 0, tp, arena, products);
-  chunk.load_tokens(0, tokens);
+  chunk.load_inputs(0, std::as_bytes(std::span(tokens)));
   chunk.load_targets(0, tokens);
   std::vector<std::vector<float>> units;
   for (const planner::LocalUnit& unit : chunk.units()) {

@@ -111,6 +111,10 @@ TEST_CASE("a Llama with grouped queries and an untied head has the same bits on 
   check_meshes(nqd::tests::small_llama(), {});
 }
 
+TEST_CASE("an encoder that classifies time series has the same bits on every mesh") {
+  check_meshes(nqd::tests::small_encoder(), {.options = {.dropout = 0.1}});
+}
+
 TEST_CASE("messages between tp ranks give the bits that shared memory gives") {
   const Config config = nqd::tests::small_gpt();
   const Tensors weights = nqd::tests::make_weights(config.model, 11);
@@ -149,6 +153,9 @@ TEST_CASE("bfloat16 and float16 storage have the same bits on every mesh") {
   config = nqd::tests::small_gpt();
   config.train.precision = nqd::planner::Precision::kFloat16;
   check_meshes(config, {.loss_scale = 64});
+  config = nqd::tests::small_encoder();
+  config.train.precision = nqd::planner::Precision::kBFloat16;
+  check_meshes(config, {});
 }
 
 TEST_CASE("another number of slices gives other bits") {

@@ -96,7 +96,9 @@ class RankModel {
   }
 
   void forward(const Batch& batch) {
-    chunks_.front().load_tokens(0, batch.tokens);
+    const auto tokens = std::as_bytes(std::span(batch.tokens));
+    chunks_.front().load_inputs(0,
+                                tokens.empty() ? std::as_bytes(std::span(batch.features)) : tokens);
     chunks_.back().load_targets(0, batch.targets);
     for (std::size_t chunk = 0; chunk < chunks_.size(); ++chunk) {
       if (chunk > 0) copy(chunks_[chunk].input(0), chunks_[chunk - 1].output(0));
@@ -133,7 +135,7 @@ class RankModel {
     const auto losses = chunks_.back().row_losses();
     if (rank == 0) run.losses.assign(losses.begin(), losses.end());
     CHECK(std::equal(losses.begin(), losses.end(), run.losses.begin(), run.losses.end()));
-    run.unmasked = chunks_.back().unmasked_rows();
+    run.unmasked = chunks_.back().unmasked_targets();
     run.listed_bytes = listed_;
     run.peak_bytes = 0;
     for (const auto& ledger : ledgers_) run.peak_bytes += ledger->peak_total_bytes();
@@ -203,7 +205,30 @@ double ModelRun::loss() const {
   return sum;
 }
 
+namespace {
+
+Batch make_samples(const planner::Config& config, std::uint64_t seed) {
+  const planner::ModelSpec& model = config.model;
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal;
+  Batch batch;
+  const std::int64_t samples = config.train.micro_batch_size;
+  for (std::int64_t i = 0; i < samples * model.sequence * model.input_features; ++i) {
+    batch.features.push_back(normal(random));
+  }
+  const auto classes = static_cast<std::uint64_t>(model.output_features);
+  for (std::int64_t i = 0; i < samples; ++i) {
+    batch.targets.push_back(static_cast<std::int32_t>(random() % classes));
+  }
+  batch.targets[0] = static_cast<std::int32_t>(classes - 1);
+  batch.targets[1] = -1;
+  return batch;
+}
+
+}  // namespace
+
 Batch make_batch(const planner::Config& config, std::uint64_t seed) {
+  if (config.model.input_features > 0) return make_samples(config, seed);
   std::mt19937_64 random(seed);
   const auto vocabulary = static_cast<std::uint64_t>(config.model.vocab);
   Batch batch;
@@ -261,6 +286,18 @@ planner::Config small_llama() {
   c.model.bias = c.model.qkv_bias = false;
   c.model.norm = planner::Norm::kRmsNorm;
   c.model.positions = planner::Positions::kRotary;
+  return c;
+}
+
+planner::Config small_encoder() {
+  planner::Config c = small_gpt();
+  c.model.family = "timeseries";
+  c.model.vocab = 0;
+  c.model.input_features = 5;
+  c.model.output_features = 11;
+  c.model.tied_head = false;
+  c.model.causal = false;
+  c.train.micro_batch_size = c.train.global_batch_size = 8;
   return c;
 }
 

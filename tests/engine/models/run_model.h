@@ -26,8 +26,9 @@ struct ModelRun {
 };
 
 struct Batch {
-  std::vector<std::int32_t> tokens;
+  std::vector<std::int32_t> tokens;  // or, of an encoder, features
   std::vector<std::int32_t> targets;
+  std::vector<float> features = {};
 };
 // Values that are the same for every mesh; about one target in seven is masked.
 Batch make_batch(const planner::Config& config, std::uint64_t seed);
@@ -39,6 +40,8 @@ Tensors make_weights(const planner::ModelSpec& model, std::uint64_t seed, double
 // head. Eight slices divide all that tp divides.
 planner::Config small_gpt();
 planner::Config small_llama();
+// An encoder of five numbers a time step and eleven classes, eight samples a micro-batch.
+planner::Config small_encoder();
 
 struct ModelPass {
   engine::TransformerOptions options = {};

@@ -10,6 +10,7 @@
 #include "engine/models/transformer/transformer_chunk.h"
 #include "planner/layout/layout.h"
 #include "tests/engine/models/run_model.h"
+#include "tests/fixtures/encoder_fixture.h"
 #include "tests/fixtures/gpt_fixture.h"
 
 using nqd::collectives::Collective;
@@ -32,6 +33,10 @@ Config with_tp(Config config, std::int64_t tp, bool sp) {
   return config;
 }
 
+std::vector<Config> all_models() {
+  return {nqd::tests::small_gpt(), nqd::tests::small_llama(), nqd::tests::small_encoder()};
+}
+
 // Flat values in parameters() order.
 Tensors unflatten(const nqd::planner::ModelSpec& model, std::span<const float> flat) {
   Tensors tensors;
@@ -46,7 +51,7 @@ Tensors unflatten(const nqd::planner::ModelSpec& model, std::span<const float> f
 }  // namespace
 
 TEST_CASE("fast numerics stay within rounding of canonical ones on every mesh") {
-  for (const Config& config : {nqd::tests::small_gpt(), nqd::tests::small_llama()}) {
+  for (const Config& config : all_models()) {
     const Tensors weights = nqd::tests::make_weights(config.model, 21);
     const Batch batch = nqd::tests::make_batch(config, 22);
     const nqd::tests::ModelPass pass{.options = {.dropout = 0.1}};
@@ -64,7 +69,7 @@ TEST_CASE("fast numerics stay within rounding of canonical ones on every mesh") 
 }
 
 TEST_CASE("16-bit storage stays within its rounding of float32") {
-  for (Config config : {nqd::tests::small_gpt(), nqd::tests::small_llama()}) {
+  for (Config config : all_models()) {
     const Tensors weights = nqd::tests::make_weights(config.model, 21, 0.1);
     const Batch batch = nqd::tests::make_batch(config, 22);
     const ModelRun reference = nqd::tests::run_model(config, weights, batch);
@@ -108,8 +113,30 @@ TEST_CASE("losses and gradients agree with PyTorch") {
   }
 }
 
+TEST_CASE("an encoder's losses and gradients agree with PyTorch") {
+  const auto fixture = nqd::fixtures::read_encoder_fixture(NQD_SOURCE_DIR);
+  Config config;
+  config.model = fixture.model;
+  config.train.micro_batch_size = config.train.global_batch_size = fixture.batch;
+  config.train.precision = nqd::planner::Precision::kFloat32;
+  config.numerics.tp_slices = 2;
+  const Tensors weights = unflatten(config.model, fixture.weights);
+  const Batch batch{{}, fixture.targets, fixture.features};
+  const Tensors reference = unflatten(config.model, fixture.gradients);
+  for (const Config& one : {config, fast(config), with_tp(config, 2, false)}) {
+    const ModelRun run = nqd::tests::run_model(one, weights, batch);
+    CHECK(run.unmasked == 2);
+    CHECK(run.loss() == doctest::Approx(fixture.loss_sum).epsilon(1e-6));
+    for (const auto& [name, values] : reference) {
+      INFO(name);
+      CHECK(nqd::tests::relative_distance({{name, run.gradients.at(name)}}, {{name, values}}) <
+            1e-5);
+    }
+  }
+}
+
 TEST_CASE("the loss changes along every tensor as its gradient says") {
-  for (const Config& config : {nqd::tests::small_gpt(), nqd::tests::small_llama()}) {
+  for (const Config& config : all_models()) {
     const nqd::tests::ModelPass pass{.options = {.dropout = 0.1}};
     const Tensors weights = nqd::tests::make_weights(config.model, 41);
     const Batch batch = nqd::tests::make_batch(config, 42);
@@ -183,8 +210,30 @@ TEST_CASE("a layer sends two sums forward and two backward, and no logits are ga
   CHECK(counts[Collective::kAllReduce] == 6 * layers - layers / 2 + 4);
 }
 
+TEST_CASE("input and classes of an encoder take no sums over tp") {
+  const Config config = nqd::tests::small_encoder();
+  const Tensors weights = nqd::tests::make_weights(config.model, 51);
+  const Batch batch = nqd::tests::make_batch(config, 52);
+  const auto calls = [&](bool sequence_parallel, Collective collective) {
+    std::uint64_t count = 0;
+    const Config one = with_tp(config, 2, sequence_parallel);
+    for (const auto& [key, sent] : nqd::tests::run_model(one, weights, batch).traffic) {
+      if (key.collective == collective) count += sent.calls;
+    }
+    return count;
+  };
+  const std::uint64_t layers = 4;
+  CHECK(calls(false, Collective::kAllReduce) == 4 * layers);
+  CHECK(calls(false, Collective::kAllGather) == 0);
+  CHECK(calls(true, Collective::kReduceScatter) == 4 * layers);
+  // The final norm, and the gradient of the projected input.
+  CHECK(calls(true, Collective::kAllGather) == 6 * layers + 2);
+  // Of the layers, the final norm and the positions.
+  CHECK(calls(true, Collective::kAllReduce) == layers + 2);
+}
+
 TEST_CASE("the ledger's peak is the planner's list") {
-  for (Config config : {nqd::tests::small_gpt(), nqd::tests::small_llama()}) {
+  for (Config config : all_models()) {
     const Tensors weights = nqd::tests::make_weights(config.model, 61);
     const Batch batch = nqd::tests::make_batch(config, 62);
     for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
@@ -229,4 +278,25 @@ TEST_CASE("masked rows have no loss, and what is no token is refused") {
   CHECK(code() == "NQD2040");
   batch.tokens.pop_back();
   CHECK(code() == "NQD2041");
+}
+
+TEST_CASE("what is no class, or another number of features, is refused") {
+  const Config config = nqd::tests::small_encoder();
+  const Tensors weights = nqd::tests::make_weights(config.model, 71);
+  const Batch good = nqd::tests::make_batch(config, 72);
+  const auto code = [&](const auto& change) {
+    Batch batch = good;
+    change(batch);
+    try {
+      nqd::tests::run_model(config, weights, batch);
+    } catch (const nqd::Error& error) {
+      return error.code();
+    }
+    return std::string();
+  };
+  CHECK(code([](Batch&) {}) == "");
+  CHECK(code([](Batch& batch) { batch.targets[2] = 11; }) == "NQD2040");
+  CHECK(code([](Batch& batch) { batch.targets.push_back(0); }) == "NQD2041");
+  CHECK(code([](Batch& batch) { batch.features.pop_back(); }) == "NQD2041");
+  CHECK(code([](Batch& batch) { batch = {{1, 2}, batch.targets}; }) == "NQD2041");
 }

@@ -94,6 +94,10 @@ TEST_CASE("dropout and an odd vocabulary: every kind of parallelism has the bits
   check_matrix("gpt-dropout");
 }
 
+TEST_CASE("an encoder of time series: every kind of parallelism has the bits of one rank") {
+  check_matrix("crop");
+}
+
 TEST_CASE("a broken engine fails the comparison, whichever it is") {
   const Bed bed("gpt-tied");
   const engine::ParityRun reference = engine::run_on_threads(bed.config, bed.data);

@@ -40,6 +40,12 @@ TEST_CASE("every mesh, engine, schedule, recomputation and 16-bit type of a dens
     }
   }
   CHECK(refused([](Config& c) { c.model.family = "llama"; }) == "");
+  CHECK(refused([](Config& c) {
+          c.model.family = "timeseries";
+          c.model.causal = c.model.tied_head = false;
+          c.model.input_features = 3;
+          c.model.output_features = 5;
+        }) == "");
 }
 
 TEST_CASE("what does not run says why") {
@@ -47,6 +53,10 @@ TEST_CASE("what does not run says why") {
   CHECK(refused([](Config& c) { c.model.mla.kv_lora_rank = 8; }) == "latent attention");
   CHECK(refused([](Config& c) { c.model.qk_norm = true; }) == "norms on queries and keys");
   CHECK(refused([](Config& c) { c.model.causal = false; }) == "attention that is not causal");
+  CHECK(refused([](Config& c) {
+          c.model.family = "timeseries";
+          c.model.input_features = 3;
+        }) == "an encoder with a tied head");
   CHECK(refused([](Config& c) { c.parallel.cp = 2; }) == "context parallelism");
   CHECK(refused([](Config& c) { c.train.precision = Precision::kFp8; }) == "precision `fp8`");
   CHECK(refused([](Config& c) { c.train.runtime = Runtime::kMegatron; }) ==

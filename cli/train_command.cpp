@@ -103,6 +103,10 @@ void add_train_command(CLI::App& app, Context& context) {
       ->add_option("--export-weights", options->run.export_weights,
                    "write the final weights there as model.safetensors and config.json")
       ->type_name("DIR");
+  command
+      ->add_option("--save-weights", options->run.save_weights,
+                   "write the final float32 weights there as safetensors under nqd's own names")
+      ->type_name("FILE");
   command->add_option("--export-type", options->export_type, "of the exported weights")
       ->check(CLI::IsMember({"float32", "bfloat16", "float16"}))
       ->capture_default_str();

@@ -13,8 +13,10 @@
 #include "cli/audit_table.h"
 #include "cli/progress.h"
 #include "cli/stop_signals.h"
+#include "engine/io/safetensors.h"
 #include "engine/parallel/agree.h"
 #include "engine/trainer.h"
+#include "planner/layout/layout.h"
 #include "reports/evidence.h"
 
 namespace nqd::cli {
@@ -132,6 +134,14 @@ TrainRun::Files TrainRun::open_files(const collectives::Communicator& world) con
     files.exported = std::make_unique<engine::HuggingFaceExport>(
         options_.export_weights, loaded_.config.model, options_.export_type);
   }
+  if (!options_.save_weights.empty()) {
+    std::vector<engine::SafetensorsWriter::Entry> entries;
+    for (const planner::TensorSpec& tensor : planner::parameters(loaded_.config.model)) {
+      entries.push_back({tensor.name, tensor.shape});
+    }
+    files.saved = std::make_unique<engine::SafetensorsWriter>(options_.save_weights, entries,
+                                                              DType::kFloat32);
+  }
   return files;
 }
 
@@ -200,9 +210,10 @@ void TrainRun::run_engine(collectives::Communicator& world, const Files& files, 
       files.initial->fill(tensor, begin, out);
     };
   }
-  if (!options_.export_weights.empty()) {
+  if (!options_.export_weights.empty() || !options_.save_weights.empty()) {
     options.on_weights = [&](const std::string& name, std::span<const float> values) {
-      files.exported->append(name, values);
+      if (files.exported) files.exported->append(name, values);
+      if (files.saved) files.saved->append(values);
     };
   }
   options.checkpoints = checkpoint_options();
@@ -223,6 +234,10 @@ void TrainRun::finish(const engine::TrainResult& result, int world_size, const F
   if (files.exported) {
     files.exported->commit();
     log::info("weights in " + options_.export_weights);
+  }
+  if (files.saved) {
+    files.saved->commit();
+    log::info("weights in " + options_.save_weights);
   }
   if (options_.json) std::cout << document;
 }

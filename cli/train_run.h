@@ -28,7 +28,8 @@ struct TrainRunOptions {
   std::string init_weights;    // a Hugging Face checkpoint; empty: from train.seed
   std::string export_weights;  // a folder for one; empty: none
   DType export_type = DType::kFloat32;
-  std::string resume;  // "auto", a generation or a folder of them; empty: start anew
+  std::string save_weights;  // a .safetensors file under nqd's own names; empty: none
+  std::string resume;        // "auto", a generation or a folder of them; empty: start anew
   std::vector<std::string> allowed_changes;
   double max_s = 0;  // save and stop after so many seconds; 0: never
   bool json = false;
@@ -57,6 +58,7 @@ class TrainRun {
     std::unique_ptr<engine::RunFolder> folder;
     std::unique_ptr<AtomicFile> evidence;
     std::unique_ptr<engine::HuggingFaceExport> exported;
+    std::unique_ptr<engine::SafetensorsWriter> saved;
   };
 
   std::string output_dir() const;

@@ -43,6 +43,10 @@ void write_case(JsonWriter& json, const ParityCase& one) {
                                         ? std::optional(outcome.max_rel_weight_diff)
                                         : std::nullopt);
   json.field("reason", known(outcome.reason));
+  json.key("losses").begin_array(Layout::kInline);
+  for (const double loss : one.losses) json.value(loss);
+  json.end();
+  json.field("heldout_loss", measured(one.heldout_loss));
   json.field("seconds", one.seconds);
   json.end();
 }
@@ -99,10 +103,20 @@ void print_row(std::ostringstream& out, const std::vector<std::string>& words) {
 
 }  // namespace
 
-std::string parity_json(const Envelope& envelope, const std::vector<ParityCase>& cases) {
+std::string parity_json(const Envelope& envelope, const std::vector<ParityDataset>& datasets,
+                        const std::vector<ParityCase>& cases) {
   JsonWriter json;
   json.begin_object();
   write_envelope(json, envelope);
+  json.key("datasets").begin_array();
+  for (const ParityDataset& dataset : datasets) {
+    json.begin_object(Layout::kInline);
+    json.field("config", dataset.config);
+    json.field("digest", dataset.digest);
+    json.field("synthetic", dataset.synthetic);
+    json.end();
+  }
+  json.end();
   json.key("cases").begin_array();
   for (const ParityCase& one : cases) write_case(json, one);
   json.end();

@@ -13,13 +13,23 @@ struct ParityCase {
   std::string config;  // path as given
   engine::ParityCell cell;
   engine::ParityOutcome outcome;
+  std::vector<double> losses;  // by step
+  double heldout_loss = 0;
   double seconds = 0;  // of the run
 };
 
-// {…envelope, "cases": [{config, engine, mesh, precision, recompute, schedule, launcher, threads,
-// numerics, verdict, max_rel_loss_diff, max_rel_weight_diff, reason, seconds}], "passed",
-// "failed"}. max_rel_weight_diff is null where the weights were not at hand.
-std::string parity_json(const Envelope& envelope, const std::vector<ParityCase>& cases);
+struct ParityDataset {
+  std::string config;  // path as given
+  std::string digest;
+  bool synthetic = false;
+};
+
+// {…envelope, "datasets": [{config, digest, synthetic}], "cases": [{config, engine, mesh,
+// precision, recompute, schedule, launcher, threads, numerics, verdict, max_rel_loss_diff,
+// max_rel_weight_diff, reason, losses, heldout_loss, seconds}], "passed", "failed"}.
+// max_rel_weight_diff is null where the weights were not at hand.
+std::string parity_json(const Envelope& envelope, const std::vector<ParityDataset>& datasets,
+                        const std::vector<ParityCase>& cases);
 
 // A line for each config, engine, precision, numerics and recomputation, with the number of cells
 // of each verdict and the largest differences; then a line for each failed cell with its reason;

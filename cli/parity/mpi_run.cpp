@@ -8,12 +8,14 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <sstream>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "engine/io/safetensors.h"
 #include "reports/evidence.h"
 
 extern char** environ;
@@ -45,6 +47,26 @@ std::vector<std::string> overrides_of(const planner::Config& config) {
           "data.path=" + config.data.path};
 }
 
+// In canonical numerics the digest says all there is to know.
+bool needs_weights(const engine::ParityCell& cell) {
+  return cell.config.numerics.mode == collectives::Numerics::kFast;
+}
+
+std::filesystem::path weights_path(const std::filesystem::path& folder) {
+  return folder / "weights.safetensors";
+}
+
+std::map<std::string, std::vector<float>> read_weights(const std::filesystem::path& path) {
+  const engine::SafetensorsFile file(path);
+  std::map<std::string, std::vector<float>> weights;
+  for (const auto& [name, tensor] : file.tensors()) {
+    std::vector<float>& values = weights[name];
+    values.resize(static_cast<std::size_t>(tensor.elements()));
+    file.read(tensor, 0, 1, values);
+  }
+  return weights;
+}
+
 std::vector<std::string> command_of(const engine::ParityCell& cell, const std::string& config,
                                     const std::vector<std::string>& overrides,
                                     const std::filesystem::path& folder) {
@@ -56,11 +78,15 @@ std::vector<std::string> command_of(const engine::ParityCell& cell, const std::s
                                     config,
                                     "--output-dir",
                                     folder.string()};
+  if (needs_weights(cell)) {
+    words.emplace_back("--save-weights");
+    words.push_back(weights_path(folder).string());
+  }
   // The cell's own last: it has the last word.
   std::vector<std::string> changes = overrides;
   for (std::string& change : overrides_of(cell.config)) changes.push_back(std::move(change));
   for (std::string& change : changes) {
-    words.push_back("--set");
+    words.emplace_back("--set");
     words.push_back(std::move(change));
   }
   return words;
@@ -140,6 +166,7 @@ engine::ParityRun run_under_mpi(const engine::ParityCell& cell, const std::strin
   }
   if (!result.evals.empty()) run.heldout_loss = result.evals.back().loss;
   run.weights_sha256 = result.weights_sha256;
+  if (needs_weights(cell)) run.weights = read_weights(weights_path(folder));
   for (const engine::AuditRow& row : result.audit) {
     if (row.exact && !row.ok) run.audit_failures.push_back(row.category);
   }

@@ -35,6 +35,7 @@ struct Options {
   std::vector<std::string> overrides;
   bool quick = false;
   bool full = false;
+  bool own_mesh = false;
   std::string launcher = "both";
   bool json = false;
   std::string output;
@@ -74,16 +75,15 @@ class ParitySession {
   void run(const std::string& path, std::size_t index) {
     const std::filesystem::path folder = work_.path() / std::to_string(index);
     planner::Config base = load_or_throw({path, options_.overrides, ""}, true).config;
-    base.parallel.world_size_given = false;
-    if (base.data.path.empty()) base = engine::with_generated_data(std::move(base), folder);
+    if (!options_.own_mesh) base.parallel.world_size_given = false;
+    const bool generated = base.data.path.empty();
+    if (generated) base = engine::with_generated_data(std::move(base), folder);
     engine::check_trainable(base);
     const engine::TrainingData data = engine::open_training_data(base, true);
-    const engine::ParityDepth depth = options_.full    ? engine::ParityDepth::kFull
-                                      : options_.quick ? engine::ParityDepth::kQuick
-                                                       : engine::ParityDepth::kDefault;
+    datasets_.push_back({path, data.digest, generated || data.synthetic});
     references_.clear();
     std::vector<std::string> left_out;
-    const std::vector<engine::ParityCell> cells = engine::parity_cells(base, depth, &left_out);
+    const std::vector<engine::ParityCell> cells = engine::parity_cells(base, depth(), &left_out);
     for (const std::string& note : left_out) log::info(path + ": left out: " + note);
     if (std::none_of(cells.begin(), cells.end(), [&](const auto& cell) { return wanted(cell); })) {
       throw Error(ExitCode::kUsage, "NQD1401",
@@ -100,8 +100,14 @@ class ParitySession {
   }
 
   const std::vector<reports::ParityCase>& cases() const { return cases_; }
+  const std::vector<reports::ParityDataset>& datasets() const { return datasets_; }
 
  private:
+  engine::ParityDepth depth() const {
+    if (options_.own_mesh) return engine::ParityDepth::kOwnMesh;
+    if (options_.full) return engine::ParityDepth::kFull;
+    return options_.quick ? engine::ParityDepth::kQuick : engine::ParityDepth::kDefault;
+  }
   bool wanted(const engine::ParityCell& cell) const {
     if (cell.under_mpi) return options_.launcher != "threads" && has_mpirun();
     return options_.launcher != "mpirun";
@@ -114,8 +120,8 @@ class ParitySession {
                                       ? run_under_mpi(cell, path, options_.overrides, folder)
                                       : engine::run_on_threads(cell.config, data);
     const std::chrono::duration<double> seconds = Clock::now() - start;
-    cases_.push_back(
-        {path, cell, engine::compare(cell, run, reference(cell, data)), seconds.count()});
+    cases_.push_back({path, cell, engine::compare(cell, run, reference(cell, data)), run.losses,
+                      run.heldout_loss, seconds.count()});
   }
 
   const engine::ParityRun& reference(const engine::ParityCell& cell,
@@ -131,13 +137,14 @@ class ParitySession {
   WorkFolder work_;
   std::map<std::pair<planner::Precision, collectives::Numerics>, engine::ParityRun> references_;
   std::vector<reports::ParityCase> cases_;
+  std::vector<reports::ParityDataset> datasets_;
 };
 
 int run(const Options& options, const Context& context) {
   reports::Envelope envelope = reports::begin_envelope("parity", context.argv);
   ParitySession session(options);
   for (std::size_t i = 0; i < options.configs.size(); ++i) session.run(options.configs[i], i);
-  const std::string document = reports::parity_json(envelope, session.cases());
+  const std::string document = reports::parity_json(envelope, session.datasets(), session.cases());
   if (!options.output.empty()) write_file(options.output, document);
   std::cout << (options.json ? document : reports::parity_text(session.cases()));
   const auto failed = [](const reports::ParityCase& one) {
@@ -159,7 +166,13 @@ void add_parity_command(CLI::App& app, Context& context) {
   command->add_option("--set", options->overrides, "override a value, such as train.steps=5")
       ->type_name("KEY=VALUE");
   auto* quick = command->add_flag("--quick", options->quick, "a few meshes of each kind");
-  command->add_flag("--full", options->full, "every combination: hours")->excludes(quick);
+  auto* full =
+      command->add_flag("--full", options->full, "every combination: hours")->excludes(quick);
+  command
+      ->add_flag("--own-mesh", options->own_mesh,
+                 "the mesh of the config alone, in canonical and in fast numerics")
+      ->excludes(quick)
+      ->excludes(full);
   command
       ->add_option("--launcher", options->launcher,
                    "threads, mpirun, or both (the default: threads, and some cells under mpirun)")

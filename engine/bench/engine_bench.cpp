@@ -3,15 +3,18 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/host.h"
 #include "engine/bench/kernel_runner.h"
 #include "engine/train/rank_state.h"
+#include "planner/layout/activation_buffers.h"
 #include "planner/models/dimensions.h"
 #include "planner/plan/pipeline.h"
 #include "planner/reference/traffic.h"
@@ -71,6 +74,37 @@ std::vector<KernelCall> calls_of(const planner::Config& solo) {
     merge(all, {Kernel::kSlicedProduct, rows, d.hidden, width, 0});
   }
   return all;
+}
+
+// A micro-batch's targets, of all values.
+std::vector<std::int32_t> targets_of(const planner::Config& config) {
+  const std::int64_t count =
+      config.train.micro_batch_size * planner::sample_shape(config.model).targets;
+  std::vector<std::int32_t> targets;
+  for (std::int64_t i = 1; i <= count; ++i) {
+    const std::int64_t values = planner::dimensions_of(config.model).outputs;
+    targets.push_back(static_cast<std::int32_t>(i * 7919 % values));
+  }
+  return targets;
+}
+
+// Its tokens, or an encoder's features: small numbers.
+std::vector<std::byte> inputs_of(const planner::Config& config) {
+  const std::int64_t count =
+      config.train.micro_batch_size * planner::sample_shape(config.model).inputs;
+  const bool features = planner::dimensions_of(config.model).classifies();
+  std::vector<std::byte> inputs(static_cast<std::size_t>(4 * count));
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::byte* const to = inputs.data() + 4 * i;
+    if (features) {
+      const float value = static_cast<float>(i % 7) - 3;
+      std::memcpy(to, &value, sizeof value);
+    } else {
+      const auto token = static_cast<std::int32_t>(i * 7919 % config.model.vocab);
+      std::memcpy(to, &token, sizeof token);
+    }
+  }
+  return inputs;
 }
 
 class EngineBench {
@@ -146,24 +180,16 @@ class EngineBench {
     MemoryLedger ledger;
     MeshGroups alone;
     RankState state(solo_, alone, ledger, Mutant::kNone, {});
-    const std::size_t rows =
-        static_cast<std::size_t>(solo_.train.micro_batch_size * solo_.model.sequence);
-    std::vector<std::int32_t> tokens(rows + 1);
-    for (std::size_t i = 0; i <= rows; ++i) {
-      tokens[i] =
-          static_cast<std::int32_t>(static_cast<std::int64_t>(i) * 7919 % solo_.model.vocab);
-    }
-    const std::span<const std::int32_t> all(tokens);
+    const std::vector<std::int32_t> targets = targets_of(solo_);
+    const std::vector<std::byte> inputs = inputs_of(solo_);
     std::int64_t step = 0;
     time(samples_.back(), [&] {
       UnitStore& store = state.store();
       store.begin_step();
-      state.runner().train(++step, 1.0F, [&](std::int64_t) {
-        return Batch{all.first(rows), all.subspan(1), 0};
-      });
+      state.runner().train(++step, 1.0F, [&](std::int64_t) { return Batch{inputs, targets, 0}; });
       store.finish_step();
       const double norm = std::sqrt(store.squared_gradients().value());
-      state.update(step, 1e-4, 1 / (norm * static_cast<double>(rows)));
+      state.update(step, 1e-4, 1 / (norm * static_cast<double>(targets.size())));
     });
   }
 

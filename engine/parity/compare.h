@@ -18,7 +18,8 @@ struct ParityRun {
   std::vector<double> grad_norms;  // by step
   double heldout_loss = 0;         // after the last step
   std::string weights_sha256;      // of all tensors, whole, in the order of planner::parameters
-  // Whole tensors by name; empty for runs of other processes, whose evidence has the digest alone.
+  // Whole tensors by name; empty for canonical runs of other processes, whose evidence has the
+  // digest alone.
   std::map<std::string, std::vector<float>> weights;
   std::vector<std::string> audit_failures;  // categories whose measured is not the predicted
   std::string error;                        // of a run that ended early; else empty

@@ -202,6 +202,17 @@ void add_full(Matrix& matrix) {
   }
 }
 
+std::vector<ParityCell> own_mesh(const Config& base) {
+  std::vector<ParityCell> cells;
+  for (const bool under_mpi : {false, true}) {
+    for (const auto numerics : {collectives::Numerics::kCanonical, collectives::Numerics::kFast}) {
+      cells.push_back({base, under_mpi});
+      cells.back().config.numerics.mode = numerics;
+    }
+  }
+  return cells;
+}
+
 }  // namespace
 
 std::string ParityCell::mesh() const {
@@ -239,6 +250,8 @@ std::vector<ParityCell> parity_cells(const Config& base, ParityDepth depth,
     case ParityDepth::kFull:
       add_full(matrix);
       break;
+    case ParityDepth::kOwnMesh:
+      return own_mesh(base);
   }
   return matrix.take();
 }

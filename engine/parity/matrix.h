@@ -20,15 +20,17 @@ struct ParityCell {
   std::string schedule() const;
 };
 
-enum class ParityDepth { kQuick, kDefault, kFull };
+enum class ParityDepth { kQuick, kDefault, kFull, kOwnMesh };
 
 // Legal cells on 1, 2, 4 and 8 ranks, in a fixed order. `base` is a single-rank config whose global
-// batch every mesh divides.
+// batch every mesh divides (own: any).
 //   quick    a few meshes a kind of parallelism, one of them under mpirun: seconds
 //   default  every factorisation of 1, 2, 4, 8 over dp, tp and pp with every engine; every
 //            schedule; sequence parallelism; recomputation, 16-bit precisions and fast numerics on
 //            some of each; two threads a rank on a few
 //   full     the product of all of these
+//   own      the mesh of the config itself, in canonical and in fast numerics, on threads and under
+//            mpirun
 // `left_out`, where given, gets a line for each combination of the depth that breaks a rule of the
 // mesh: which, and the rule.
 std::vector<ParityCell> parity_cells(const planner::Config& base, ParityDepth depth,

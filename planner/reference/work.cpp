@@ -34,13 +34,15 @@ class UnitCalls {
     switch (unit_.role) {
       case UnitRole::kTokenEmbedding:
         return embedding(rows_);
+      case UnitRole::kInputProjection:
+        return input_projection();
       case UnitRole::kPositionEmbedding:
         return embedding(stream_rows_);
       case UnitRole::kLayer:
         return layer();
       case UnitRole::kHead: {
         UnitWork work = final_norm();
-        if (has_own_logits()) work.add(logits());
+        if (has_own_logits()) work.add(d_.classifies() ? classes() : logits());
         return work;
       }
       case UnitRole::kTied:
@@ -82,13 +84,26 @@ class UnitCalls {
     UnitWork work;
     work.forward.push_back(pass(Kernel::kLookup, rows, h_));
     work.backward_weight.push_back(pass(Kernel::kLookupBackward, rows, h_));
-    // With learned positions their unit, the second, drops out.
+    drop_out(work);
+    return work;
+  }
+  // With learned positions their unit, the second, drops out.
+  void drop_out(UnitWork& work) const {
     const bool drops =
         unit_.role == UnitRole::kPositionEmbedding || model_.positions != Positions::kLearned;
-    if (config_.train.dropout && drops) {
-      work.forward.push_back(on_stream(Kernel::kDropout));
-      work.backward_input.push_back(on_stream(Kernel::kDropout));
-    }
+    if (!config_.train.dropout || !drops) return;
+    work.forward.push_back(on_stream(Kernel::kDropout));
+    work.backward_input.push_back(on_stream(Kernel::kDropout));
+  }
+
+  UnitWork input_projection() const {
+    const std::int64_t features = d_.patch_elements;
+    UnitWork work;
+    work.forward = {on_stream(Kernel::kCopy),
+                    {Kernel::kForwardProduct, stream_rows_, h_, features, 1}};
+    work.backward_weight = {{Kernel::kWeightProduct, h_, features, rows_, 1},
+                            pass(Kernel::kColumnSums, rows_, h_)};
+    drop_out(work);
     return work;
   }
 
@@ -135,7 +150,8 @@ class UnitCalls {
   Calls dropped_scores() const {
     if (!config_.train.dropout) return {};
     const std::int64_t heads = config_.train.micro_batch_size * d_.heads / tp_;
-    return {pass(Kernel::kDropout, heads, model_.sequence * (model_.sequence + 1) / 2)};
+    const std::int64_t s = model_.sequence;
+    return {pass(Kernel::kDropout, heads, model_.causal ? s * (s + 1) / 2 : s * s)};
   }
 
   // The gradient at a branch's end, on its way to the product's input.
@@ -208,6 +224,22 @@ class UnitCalls {
     work.backward_input = {pass(Kernel::kSoftmaxBackward, rows_, v),
                            {Kernel::kStackedProduct, rows_, h_, v, 1}};
     work.backward_weight = {{Kernel::kWeightProduct, v, h_, rows_, 1}};
+    return work;
+  }
+
+  // The mean over time steps adds rows up as the sum of a column does; its gradient copies them.
+  UnitWork classes() const {
+    const std::int64_t samples = config_.train.micro_batch_size;
+    const std::int64_t k = d_.outputs;
+    UnitWork work;
+    work.forward = {pass(Kernel::kColumnSums, rows_, h_),
+                    {Kernel::kForwardProduct, samples, k, h_, 1},
+                    pass(Kernel::kSoftmax, samples, k)};
+    work.backward_input = {pass(Kernel::kSoftmaxBackward, samples, k),
+                           {Kernel::kInputProduct, samples, h_, k, 1},
+                           on_stream(Kernel::kCopy)};
+    work.backward_weight = {{Kernel::kWeightProduct, k, h_, samples, 1},
+                            pass(Kernel::kColumnSums, samples, k)};
     return work;
   }
 

@@ -37,6 +37,8 @@ std::string_view name(MemoryTag tag) {
       return "communication";
     case MemoryTag::kData:
       return "data";
+    case MemoryTag::kCheckpoint:
+      return "checkpoint";
     case MemoryTag::kAllocatorReserve:
       return "allocator_reserve";
     case MemoryTag::kDeviceContext:

@@ -24,6 +24,7 @@ enum class MemoryTag : std::uint8_t {
   kWorkspace,
   kCommunication,  // buckets and collective scratch
   kData,           // token batches
+  kCheckpoint,     // the copy of the state that a save writes
   // Planned only: no buffer of nqd's has these tags.
   kAllocatorReserve,  // what a caching allocator holds without using it
   kDeviceContext,     // of the driver and the communication library

@@ -75,7 +75,8 @@ struct CheckpointRecord {
   std::int64_t step = 0;
   std::string generation;
   std::int64_t bytes = 0;  // of the state, all ranks together
-  double seconds = 0;      // that training stood still
+  double stall_s = 0;      // that training stood still
+  double write_s = 0;      // from the step to a generation that counts
 };
 
 struct TrainResult {

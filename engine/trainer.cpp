@@ -142,22 +142,13 @@ class Trainer {
             noise_.signal()};
   }
 
-  // A save that fails on the way is a warning: the generation before it is whole. The last one has
-  // to be there when the run ends.
   void save() {
     result_.stopped = asked_to_stop_ && step_ < config_.train.steps;
-    const bool is_last = asked_to_stop_ || step_ == config_.train.steps;
     if (options_.checkpoints.folder.empty()) return;
-    if (!checkpoints_.is_due(step_) && !result_.stopped) return;
-    try {
-      result_.checkpoints.push_back(checkpoints_.save(state_->store(), run_state()));
-    } catch (const Error& error) {
-      if (is_last || error.exit_code() != ExitCode::kFault ||
-          dynamic_cast<const collectives::PeerLostError*>(&error) != nullptr ||
-          dynamic_cast<const collectives::TimeoutError*>(&error) != nullptr) {
-        throw;
-      }
-      if (!error.quiet()) log::warn(std::string("no checkpoint of this step: ") + error.what());
+    const bool is_due = checkpoints_.is_due(step_);
+    const bool is_last = step_ == config_.train.steps;
+    if (is_due || result_.stopped) {
+      checkpoints_.save(state_->store(), run_state(), is_last || result_.stopped);
     }
   }
 
@@ -188,7 +179,11 @@ class Trainer {
       mine.squared_but_table = state_->store().squared_gradients_but_table();
     }
     mine.asked_to_stop = options_.asked_to_stop && options_.asked_to_stop();
+    const SaveStatus save = checkpoints_.status();
+    mine.saved = save.saved;
+    mine.save_failed = save.failed;
     const StepTotals totals = add_up(*groups_.control, mine);
+    checkpoints_.note(totals.saved, totals.saves_failed);
     asked_to_stop_ = totals.asked_to_stop > 0;
     // Gradients are those of the scaled sum of losses; the mean is over the targets of the step.
     double scale = static_cast<double>(loss_scale_.value()) * static_cast<double>(totals.targets);
@@ -303,6 +298,7 @@ class Trainer {
     }
     if (plan_.mfu > 0 && median_s > 0) result_.mfu = plan_.mfu * plan_.time.step_s / median_s;
     result_.noise_scale = noise_.sequences();
+    result_.checkpoints = checkpoints_.take_records();
     // A run that was already complete has done nothing that could be compared with its plan.
     if (!result_.steps.empty()) audit();
     export_weights();

@@ -329,6 +329,7 @@ struct CheckpointSpec {
   std::int64_t keep_last = 2;
   std::int64_t keep_every = 0;  // steps; 0: none beyond the last
   double bytes_per_s = 0;       // of one rank, at most; 0: as fast as it goes
+  bool async = true;            // a copy of the state is written beside training
 };
 
 struct Config {

@@ -56,7 +56,8 @@ void write_checkpoints(JsonWriter& json, const engine::TrainResult& result) {
       json.field("step", one.step);
       json.field("generation", one.generation);
       json.field("bytes", one.bytes);
-      json.field("stall_s", one.seconds);
+      json.field("stall_s", one.stall_s);
+      json.field("write_s", one.write_s);
       json.end();
     }
     json.end();

@@ -158,15 +158,15 @@ std::optional<FoundGeneration> find_generation(const Storage& storage,
 }
 
 std::vector<std::string> prune(Storage& storage, const std::filesystem::path& root,
-                               const KeepPolicy& policy, const std::string& writing) {
+                               const KeepPolicy& policy) {
   const std::vector<GenerationInfo> all = list_generations(storage, root);
   std::int64_t newer = 0;  // complete ones seen, from the newest
   std::vector<std::string> removed;
   for (auto one = all.rbegin(); one != all.rend(); ++one) {
     if (one->complete) ++newer;
-    const bool kept = one->latest || one->name == writing ||
-                      (one->complete && (newer <= policy.last ||
-                                         (policy.every > 0 && one->step % policy.every == 0)));
+    const bool is_kept_complete =
+        newer <= policy.last || (policy.every > 0 && one->step % policy.every == 0);
+    const bool kept = one->latest || (one->complete ? is_kept_complete : newer == 0);
     if (kept) continue;
     remove_generation(storage, root / one->name);
     removed.push_back(one->name);

@@ -69,9 +69,10 @@ struct KeepPolicy {
   std::int64_t last = 2;   // the newest ones; at least 1
   std::int64_t every = 0;  // and those of steps that it divides; 0: none
 };
-// Removes complete generations that the policy does not keep, and all incomplete ones but
-// `writing`; never the one that LATEST names. Returns the names of those that it removed.
+// Removes complete generations that the policy does not keep, and incomplete ones of steps before
+// the newest complete one (a later one may be under way); never the one that LATEST names. Returns
+// the names of those that it removed.
 std::vector<std::string> prune(Storage& storage, const std::filesystem::path& root,
-                               const KeepPolicy& policy, const std::string& writing = "");
+                               const KeepPolicy& policy);
 
 }  // namespace nqd::engine

@@ -51,7 +51,7 @@ class BlockWriter {
     file_.write(block_);
     written_ += block_.size();
     block_.clear();
-    if (options_.bytes_per_s <= 0) return;
+    if (options_.bytes_per_s <= 0 || (options_.is_urgent && options_.is_urgent())) return;
     const std::chrono::duration<double> due(static_cast<double>(written_) / options_.bytes_per_s);
     std::this_thread::sleep_until(start_ + std::chrono::duration_cast<Clock::duration>(due));
   }

@@ -21,8 +21,10 @@ struct ShardPart {
 };
 
 struct ShardOptions {
-  double bytes_per_s = 0;                // at most; 0: as fast as it goes
-  std::function<bool()> is_cancelled{};  // asked before every block; true ends it with an Error
+  double bytes_per_s = 0;  // at most; 0: as fast as it goes
+  // Asked before every block. True ends the write with an Error; lifts the limit of the rate.
+  std::function<bool()> is_cancelled{};
+  std::function<bool()> is_urgent{};
 };
 
 // "rank-00003.safetensors".

@@ -1,5 +1,6 @@
 #include "engine/checkpoint/state.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -47,6 +48,19 @@ std::vector<ShardPart> saved_parts(UnitStore& store) {
                      });
       part.values.push_back(values);
     });
+  }
+  return parts;
+}
+
+std::vector<ShardPart> copied_parts(UnitStore& store, std::span<float> room) {
+  std::vector<ShardPart> parts = saved_parts(store);
+  for (ShardPart& part : parts) {
+    for (std::span<const float>& values : part.values) {
+      const std::span<float> copy = room.first(values.size());
+      std::copy(values.begin(), values.end(), copy.begin());
+      room = room.subspan(values.size());
+      values = copy;
+    }
   }
   return parts;
 }

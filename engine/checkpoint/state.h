@@ -15,6 +15,9 @@ std::vector<Quantity> quantities_of(const planner::StateShape& shape);
 // What this rank saves: views of the store, valid until it changes.
 std::vector<ShardPart> saved_parts(UnitStore& store);
 
+// The same parts, of values copied to `room`, which has the size of UnitStore::snapshot().
+std::vector<ShardPart> copied_parts(UnitStore& store, std::span<float> room);
+
 // Sets weights, moments and ema of all that this rank holds, whatever mesh wrote the generation.
 // Local; to be called in place of UnitStore::initialize. Throws what CheckpointReader::read does.
 void restore(UnitStore& store, const CheckpointReader& reader);

@@ -12,16 +12,17 @@ StepTotals add_up(collectives::Communicator& control, const RankTotals& mine) {
   constexpr std::size_t kWords = ExactSum::kWords;
   const std::array<const ExactSum*, 4> sums = {&mine.loss, &mine.squared_gradients,
                                                &mine.squared_leaves, &mine.squared_but_table};
-  static_assert(planner::kTotalsWords == sums.size() * kWords + 2);
+  static_assert(planner::kTotalsWords == sums.size() * kWords + 4);
   std::array<std::int64_t, planner::kTotalsWords> words{};
   for (std::size_t i = 0; i < sums.size(); ++i) {
     const ExactSum::Words one = sums[i]->words();
     std::copy(one.begin(), one.end(), words.data() + i * kWords);
   }
-  std::int64_t& targets = words[words.size() - 2];
-  std::int64_t& stops = words[words.size() - 1];
-  targets = mine.targets;
-  stops = mine.asked_to_stop ? 1 : 0;
+  std::int64_t* const counts = words.data() + sums.size() * kWords;
+  counts[0] = mine.targets;
+  counts[1] = mine.asked_to_stop ? 1 : 0;
+  counts[2] = mine.saved ? 1 : 0;
+  counts[3] = mine.save_failed ? 1 : 0;
   const std::span<std::int64_t> all(words);
   control.all_reduce(std::as_bytes(all), std::as_writable_bytes(all), DType::kInt64,
                      collectives::ReduceOp::kSum, collectives::Algorithm::kRing);
@@ -30,7 +31,7 @@ StepTotals add_up(collectives::Communicator& control, const RankTotals& mine) {
     std::copy_n(words.data() + i * kWords, kWords, one.begin());
     return ExactSum(one).value();
   };
-  return {total(0), targets, total(1), total(2), total(3), stops};
+  return {total(0), counts[0], total(1), total(2), total(3), counts[1], counts[2], counts[3]};
 }
 
 }  // namespace nqd::engine

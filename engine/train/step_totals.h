@@ -18,6 +18,8 @@ struct RankTotals {
   ExactSum squared_leaves;
   ExactSum squared_but_table;
   bool asked_to_stop = false;
+  bool saved = false;  // its file of the save that is under way is written, or given up
+  bool save_failed = false;
 };
 
 struct StepTotals {
@@ -26,7 +28,10 @@ struct StepTotals {
   double squared_gradients = 0;
   double squared_leaves = 0;
   double squared_but_table = 0;
-  std::int64_t asked_to_stop = 0;  // ranks
+  // Ranks.
+  std::int64_t asked_to_stop = 0;
+  std::int64_t saved = 0;
+  std::int64_t saves_failed = 0;
 };
 
 // Collective over `control`, all ranks of the mesh: a ring all_reduce of planner::kTotalsWords

@@ -78,6 +78,13 @@ constexpr std::array kCheckpoint = {
           .range = whole(0, 1e12),
           .unit = "steps",
           .doc = "Generations of these steps are kept for good; 0 = none."},
+    Field{.path = "checkpoint.async",
+          .kind = Kind::kBoolean,
+          .slot = [](Draft& d) -> Slot { return &d.config.checkpoint.async; },
+          .doc =
+              "Training goes on while a copy of the state is written; false: it waits, and needs "
+              "no memory for the copy.",
+          .also = "async_save"},
     Field{.path = "checkpoint.bytes_per_s",
           .kind = Kind::kBytesPerSecond,
           .slot = [](Draft& d) -> Slot { return &d.config.checkpoint.bytes_per_s; },

@@ -62,6 +62,9 @@ class BufferList {
     if (shape_.has_master()) add("master", MemoryTag::kMaster, own, 1, false);
     add("moments", MemoryTag::kMoments, own, shape_.moments, false);
     if (shape_.ema) add("ema", MemoryTag::kEma, own, 1, false);
+    if (!shape_.snapshot) return;
+    add(std::string(kSnapshot), MemoryTag::kCheckpoint,
+        sum(&StateShape::saved, true) * kFloatBytes * shape_.quantities(), 1, false);
   }
 
   void add_gradients() {

@@ -12,6 +12,7 @@
 //   received.*         with S > 1 and more than one addition a step: what is left of a leaf after
 //                      ranks have summed it, or the others' chunks of it; beside each leaf buffer
 //   gathered.*         zero3, hsdp: a unit's weights, 2 for layers, 1 for every other role
+//   snapshot           what a rank saves of all units, where saves are asynchronous
 //   partial_sums       where replicas do not sum evenly: scratch of the exchange of the largest
 //   bucket
 //                      or unit
@@ -31,6 +32,7 @@ namespace nqd::planner {
 
 std::string_view name(UnitRole role);  // "token", "position", "layer", "head", "tied"
 inline constexpr std::string_view kPartialSums = "partial_sums";
+inline constexpr std::string_view kSnapshot = "snapshot";
 
 struct StateBuffer {
   std::string name;

@@ -37,6 +37,7 @@ struct StateShape {
   DType weights = DType::kFloat32;
   std::int64_t moments = 2;  // float32 vectors of the optimizer
   bool ema = false;
+  bool snapshot = false;                   // saves write a copy of the state
   std::int64_t bucket_bytes = 25'000'000;  // ddp
   // The two ends of a tied model lie on different stages: they sum the table's gradient.
   bool tied_ends = false;
@@ -52,6 +53,13 @@ struct StateShape {
     return parts() > 1 && (engine == Engine::kZero3 || engine == Engine::kHsdp);
   }
   bool has_master() const { return weights != DType::kFloat32; }
+  // Float32 values that are saved of a parameter: the weight, moments, ema.
+  std::int64_t quantities() const { return 1 + moments + (ema ? 1 : 0); }
+  // Ranks that update the same elements, and how many of a unit's ⌈n/K⌉ each of them saves.
+  std::int64_t savers() const { return engine == Engine::kZero1 ? 1 : replicas(); }
+  std::int64_t saved(std::int64_t elements) const {
+    return (part(elements) + savers() - 1) / savers();
+  }
   bool canonical() const { return numerics == collectives::Numerics::kCanonical; }
   // Of a unit of `elements`: ⌈n/K⌉, and K times that.
   std::int64_t part(std::int64_t elements) const { return (elements + parts() - 1) / parts(); }

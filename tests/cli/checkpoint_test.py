@@ -159,13 +159,27 @@ class Checkpoints(NqdTestCase):
 
     def test_second_signal_ends_at_once(self):
         run = self.scratch / "twice"
-        process = self.start(run, "--set", "train.steps=100000", "--set", "checkpoint.bytes_per_s=1000")
-        wait_for(lambda: self.lines(run) > 3, 30, "steps")
+        slow = ["--set", "model.hidden=512", "--set", "model.heads=8", "--set", "model.ffn_hidden=2048",
+                "--set", "model.layers=8", "--set", "model.sequence=256", "--set", "train.micro_batch_size=16",
+                "--set", "train.global_batch_size=64"]
+        process = self.start(run, *slow)
+        wait_for(lambda: (run / "metrics.jsonl").exists(), 120, "the first evaluation")
         process.send_signal(signal.SIGTERM)
-        time.sleep(0.3)
+        time.sleep(0.2)
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=10)
         self.assertEqual(-signal.SIGTERM, process.returncode)
+
+    def test_synchronous_and_throttled_saves(self):
+        for name, more in {"sync": ["checkpoint.async=false"], "throttled": ["checkpoint.bytes_per_s=2000000"]}.items():
+            with self.subTest(name):
+                run = self.scratch / name
+                settings = [word for value in more for word in ("--set", value)]
+                self.assertCode(0, self.train(run, *settings))
+                evidence = read_json(run / "evidence.json")
+                self.assertEqual([5, 10, 12], [one["step"] for one in evidence["checkpoints"]])
+                self.assertEqual(self.evidence["weights_sha256"], evidence["weights_sha256"])
+                self.assertCode(0, nqd("checkpoint", "diff", folder_of(self.whole, 10), folder_of(run, 10)))
 
     def test_kills_at_any_instant(self):
         run = self.scratch / "killed"

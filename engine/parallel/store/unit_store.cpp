@@ -251,10 +251,10 @@ void UnitStore::for_each_shard(const std::function<void(const ShardRun&)>& f) {
 
 // Replicas that hold the same part each save a piece of it.
 UnitStore::Run UnitStore::saved_part(const Run& run) const {
-  const bool copies = layout_.shape.engine != planner::Engine::kZero1;
-  const std::int64_t replicas = copies ? layout_.shape.replicas() : 1;
-  const std::int64_t piece = (place(run.unit).part + replicas - 1) / replicas;
-  const std::int64_t begin = layout_.own_begin(run.unit) + (copies ? layout_.replica * piece : 0);
+  const planner::StateShape& shape = layout_.shape;
+  const std::int64_t piece = shape.saved(place(run.unit).elements);
+  const std::int64_t copy = shape.savers() > 1 ? layout_.replica : 0;
+  const std::int64_t begin = layout_.own_begin(run.unit) + copy * piece;
   const Range own = overlap({run.begin, run.begin + run.count}, {begin, begin + piece});
   return {run.unit, run.tensor, own.begin, own.empty() ? 0 : own.end - own.begin};
 }
@@ -264,6 +264,16 @@ void UnitStore::for_each_saved(const std::function<void(const ShardRun&)>& f) {
     const Run saved = saved_part(run);
     if (counts(run) && saved.count > 0) f(shard_of(saved));
   }
+}
+
+std::span<float> UnitStore::snapshot() const {
+  const std::string name(planner::kSnapshot);
+  if (memory_.count(name) == 0) return {};
+  std::int64_t elements = 0;
+  for (int unit = 0; unit < static_cast<int>(layout_.size()); ++unit) {
+    if (place(unit).holds_weights()) elements += layout_.shape.saved(place(unit).elements);
+  }
+  return floats(memory_.as<float>(name), elements * layout_.shape.quantities());
 }
 
 void UnitStore::narrow_own_weights() {

@@ -136,6 +136,8 @@ class UnitStore {
   // The same, of what this rank saves: over all ranks of the world each element of the model once.
   // Copies share the work.
   void for_each_saved(const std::function<void(const ShardRun&)>& f);
+  // Room for a copy of what this rank saves; empty where the shape has none.
+  std::span<float> snapshot() const;
   // Collective under zero1 and zero2. After the update: 16-bit weights follow their master, and
   // ranks get each other's parts (acquire waits for what it needs).
   void publish();

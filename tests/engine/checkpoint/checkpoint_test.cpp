@@ -215,7 +215,8 @@ TEST_CASE("what a policy keeps") {
   storage.make_folder(kRoot / engine::generation_name(45, "dead"));
   storage.make_folder(kRoot / engine::generation_name(60, "beef"));
   storage.make_folder(kRoot / "notes");
-  const auto removed = engine::prune(storage, kRoot, {2, 20}, engine::generation_name(60, "beef"));
+  // Step 60 may be under way.
+  const auto removed = engine::prune(storage, kRoot, {2, 20});
   CHECK(removed == std::vector<std::string>{engine::generation_name(45, "dead"),
                                             engine::generation_name(30, "00c0ffee"),
                                             engine::generation_name(10, "00c0ffee")});

@@ -13,6 +13,7 @@
 #include "engine/cpu/epilogue.h"
 #include "engine/cpu/lookup.h"
 #include "engine/cpu/rotary.h"
+#include "engine/models/transformer/rotary_frequencies.h"
 #include "engine/models/transformer/unit_context.h"
 #include "planner/layout/activation_buffers.h"
 
@@ -41,7 +42,7 @@ class TypedRunner final : public KernelRunner::Impl {
     if (s.rotary) {
       cpu::rotary_table(context_.workspace.rotary,
                         context_.workspace.rotary + s.sequence * s.head_width / 2, s.sequence,
-                        s.head_width, s.options.rope_base);
+                        rotary_frequencies(config.model, s.head_width));
     }
   }
 

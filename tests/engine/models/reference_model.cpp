@@ -110,7 +110,7 @@ class Reference {
       }
       for (std::int64_t i = 0; i < x.columns; ++i) {
         const auto at = static_cast<std::size_t>(i);
-        out.at(row, i) = (x.at(row, i) - mean) / std::sqrt(variance + pass_.options.norm_epsilon) *
+        out.at(row, i) = (x.at(row, i) - mean) / std::sqrt(variance + model_.norm_epsilon) *
                          tensor(name + ".weight")[at];
         if (centred) out.at(row, i) += tensor(name + ".bias")[at];
       }
@@ -163,7 +163,7 @@ class Reference {
     const std::int64_t half = d_.qk_dim / 2;
     for (std::int64_t i = 0; i < half; ++i) {
       const double angle = static_cast<double>(row % model_.sequence) *
-                           std::pow(pass_.options.rope_base,
+                           std::pow(model_.rope_base,
                                     -2.0 * static_cast<double>(i) / static_cast<double>(d_.qk_dim));
       double& a = x.at(row, head * d_.qk_dim + i);
       double& b = x.at(row, head * d_.qk_dim + half + i);

@@ -72,14 +72,16 @@ void Products::run_slices(float* out, std::int64_t m, std::int64_t n,
                           std::span<const StackedBlock> blocks, int tp) {
   const int workers = workers_ == nullptr ? 1 : workers_->threads();
   const auto work = [&](int worker) {
-    // Rows that lie in the scratch together are divided, so that each worker has its own of it.
-    for (std::int64_t row = 0; row < m; row += planner::kSlicedRows) {
-      const std::int64_t rows = std::min(planner::kSlicedRows, m - row);
-      const WorkerShare own = worker_share(rows, worker, workers);
-      if (own.begin == own.end) continue;
-      const SlicedRows part{row + own.begin, own.end - own.begin, scratch_ + own.begin * n, rows,
-                            worker};
-      add_slices(out, part, n, blocks, tp);
+    // Rows that lie in the scratch together are divided, so that each worker has its own of it: the
+    // same for every block of rows, because workers do not wait for one another between them.
+    const std::int64_t height = std::min(planner::kSlicedRows, m);
+    const WorkerShare own = worker_share(height, worker, workers);
+    for (std::int64_t row = 0; row < m; row += height) {
+      const std::int64_t begin = std::min(row + own.begin, m);
+      const std::int64_t end = std::min(row + own.end, m);
+      if (begin == end) continue;
+      add_slices(out, {begin, end - begin, scratch_ + own.begin * n, height, worker}, n, blocks,
+                 tp);
     }
   };
   if (workers == 1) return work(0);

@@ -38,7 +38,8 @@ class Supervise(NqdTestCase):
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def test_random_kills_of_ranks_and_launchers(self):
-        settings = ["--set", "train.steps=2000", "--set", "checkpoint.every=7", "--set", "train.eval_every=0"]
+        settings = ["--set", "train.steps=2000", "--set", "checkpoint.every=7", "--set", "checkpoint.async=false",
+                    "--set", "train.eval_every=0"]
         whole, run = self.scratch / "whole", self.scratch / "run"
         self.assertCode(0, nqd("train", "configs/quickstart.yaml", "--set", f"data.path={self.data}", "--output-dir",
                                whole, *TINY, "--ranks", 2, *settings))

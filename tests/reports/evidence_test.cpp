@@ -190,7 +190,7 @@ TEST_CASE("what was not measured is null or absent, never 0") {
   for (const char* absent :
        {"\"mfu\": null", "\"tokens_per_s\": null", "\"audit_ok\": null", "\"first_loss\": null",
         "\"step_p50_s\": null", "\"step_s\": null", "\"time_s\": null", "\"limit_bytes\": null",
-        "\"weights_sha256\": null", "\"data\": {\"digest\": null, \"path\": null}"}) {
+        "\"weights_sha256\": null", "\"data\": {\"digest\": null, \"path\": null,"}) {
     CAPTURE(absent);
     CHECK(contains(text, absent));
   }

@@ -26,7 +26,8 @@ OPEN_OBJECTS = {"libraries", "environment", "definitions", "predicted_plan", "ca
 # Absent where they do not apply: a run without a fault, curves that are priced by their pieces.
 # Of documents before there were any, or of what was not measured.
 OPTIONAL = {"fault", "break_bytes", "held_out_fraction", "points", "hold_out", "skipped",
-            "skipped_steps", "noise_scale_sequences", "resumed", "checkpoints", "stopped"}
+            "skipped_steps", "noise_scale_sequences", "resumed", "checkpoints", "stopped",
+            "synthetic"}
 
 EVIDENCE = ["bench.json", "bench-odd.json", "bench-bare.json", "train.json", "train-fault.json",
             "train-empty.json", "train-nan.json", "calibration.json", "doctor.json"]

@@ -108,9 +108,11 @@ class Disk final : public Storage {
   }
 
   void make_folder(const std::filesystem::path& path) override {
-    std::error_code error;
-    std::filesystem::create_directories(path, error);
-    if (error) throw_unwritten(path, error.value());
+    if (path.empty() || exists(path)) return;
+    make_folder(path.parent_path());
+    // Another rank may have made it meanwhile.
+    if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) throw_unwritten(path, errno);
+    sync_folder(path.has_parent_path() ? path.parent_path() : ".");
   }
 
   void rename(const std::filesystem::path& from, const std::filesystem::path& to) override {

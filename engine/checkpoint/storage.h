@@ -39,7 +39,7 @@ class Storage {
   // New, or emptied.
   virtual std::unique_ptr<StorageFile> create(const std::filesystem::path& path) = 0;
   virtual std::unique_ptr<StorageInput> open(const std::filesystem::path& path) const = 0;
-  // With its parents; one that exists is left as it is.
+  // With its parents, the name of each new one on the disk; one that exists is left as it is.
   virtual void make_folder(const std::filesystem::path& path) = 0;
   // Replaces `to`.
   virtual void rename(const std::filesystem::path& from, const std::filesystem::path& to) = 0;

@@ -160,7 +160,6 @@ void Checkpoints::write_own(std::span<const ShardPart> parts, const std::filesys
   options.is_cancelled = [this] { return cancelled_.load(); };
   options.is_urgent = [this] { return urgent_.load(); };
   storage_.make_folder(folder);
-  storage_.sync_folder(options_.folder);
   const CheckpointFile file =
       write_shard(storage_, folder, shard_name(world_.rank()), parts, options);
   replace_text(storage_, folder / record_name(world_.rank()), checkpoint_file_json(file));

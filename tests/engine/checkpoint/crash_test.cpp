@@ -98,3 +98,13 @@ TEST_CASE("a disk that fails at any operation: the error is told, older generati
     if (!failed) break;
   }
 }
+
+TEST_CASE("the replay sees a folder whose name no sync covers") {
+  MemoryStorage storage;
+  storage.forget_new_folders();
+  testing::save_toy(storage, kRoot, 1, {});
+  CHECK(resumed(storage.crashed(storage.operations(), [](std::size_t) { return Fate::kDone; })) ==
+        1);
+  CHECK(resumed(storage.crashed(storage.operations(), [](std::size_t) { return Fate::kLost; })) ==
+        0);
+}

@@ -84,7 +84,9 @@ std::unique_ptr<engine::StorageInput> MemoryStorage::open(const std::filesystem:
 
 void MemoryStorage::make_folder(const std::filesystem::path& path) {
   if (path.has_parent_path() && path.parent_path() != path) make_folder(path.parent_path());
-  if (!entries_.contains(path.string())) record({Kind::kBind, path.string(), kFolder, ""});
+  if (entries_.contains(path.string())) return;
+  record({Kind::kBind, path.string(), kFolder, ""});
+  if (syncs_new_folders_) sync_folder(path.parent_path());
 }
 
 void MemoryStorage::rename(const std::filesystem::path& from, const std::filesystem::path& to) {
@@ -146,6 +148,13 @@ MemoryStorage MemoryStorage::crashed(std::size_t count,
     }
     disk.apply(operation);
   }
+  // What lies in a folder whose name was lost is lost with it. A path comes behind its parents.
+  std::erase_if(disk.entries_, [&](const auto& entry) {
+    for (std::string folder = folder_of(entry.first); folder != "/"; folder = folder_of(folder)) {
+      if (!disk.entries_.contains(folder)) return true;
+    }
+    return false;
+  });
   return disk;
 }
 

@@ -37,6 +37,8 @@ class MemoryStorage final : public engine::Storage {
   std::vector<std::string> files() const;
   // The operation with this number, from 0, throws an Error, and all after it; −1: none.
   void fail_at(std::int64_t operation) { fails_at_ = operation; }
+  // Breaks the promise of Storage::make_folder.
+  void forget_new_folders() { syncs_new_folders_ = false; }
 
  private:
   friend class MemoryFile;
@@ -59,6 +61,7 @@ class MemoryStorage final : public engine::Storage {
   std::vector<Operation> log_;
   std::size_t groups_ = 0;
   std::int64_t fails_at_ = -1;
+  bool syncs_new_folders_ = true;
 };
 
 }  // namespace nqd::testing

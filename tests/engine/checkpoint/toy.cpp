@@ -57,7 +57,6 @@ engine::Manifest save_toy(engine::Storage& storage, const std::filesystem::path&
   manifest.tensors = toy_tensors();
   const std::filesystem::path folder = root / manifest.generation;
   storage.make_folder(folder);
-  storage.sync_folder(root);
   for (int rank = 0; rank < cut.ranks(); ++rank) {
     std::vector<engine::ShardPart> parts;
     std::vector<std::vector<float>> values;

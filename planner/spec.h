@@ -326,10 +326,24 @@ struct DataSpec {
 struct CheckpointSpec {
   std::string path;        // folder of the generations; empty: checkpoints in the run's folder
   std::int64_t every = 0;  // steps; 0: only when the run is asked to stop
+  double every_s = 0;      // and when so long has passed since the last save; 0: never
   std::int64_t keep_last = 2;
   std::int64_t keep_every = 0;  // steps; 0: none beyond the last
+  double keep_interval_s = 0;   // one of every so many seconds is kept; 0: none beyond the last
+  std::string durable_path;     // where complete generations are copied to; empty: nowhere
   double bytes_per_s = 0;       // of one rank, at most; 0: as fast as it goes
   bool async = true;            // a copy of the state is written beside training
+};
+
+// What nqd's own engine does about a run that goes wrong without dying.
+struct GuardSpec {
+  std::int64_t max_skips = 8;       // steps in a row whose loss or gradients are not finite
+  bool roll_back = false;           // after them to the last save, past their batches; false: end
+  double spike_score = 0;           // robust z of a loss that counts as not finite; 0: none does
+  std::int64_t max_roll_backs = 3;  // of a run
+  std::int64_t window = 32;         // steps that medians and spreads are taken over
+  double straggler_score = 0;       // robust z of a slow rank; 0: ranks are not compared
+  bool straggler_stop = false;      // save and stop with exit code 75; false: a warning
 };
 
 struct Config {
@@ -342,6 +356,7 @@ struct Config {
   DataSpec data;
   NumericsSpec numerics;
   CheckpointSpec checkpoint;
+  GuardSpec guard;
   // m of `global_batch_size = micro_batch_size · m · dp`.
   std::int64_t micro_batches() const {
     return train.global_batch_size / (train.micro_batch_size * parallel.dp);

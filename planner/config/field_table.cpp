@@ -30,6 +30,7 @@ constexpr std::array kSections = {
             "What nqd's own engine promises about bits; `numerics: fast` is short for its mode.",
             "mode"},
     Section{"checkpoint", "What nqd's own engine saves of a run."},
+    Section{"guard", "What nqd's own engine does about a run that goes wrong without dying."},
 };
 
 constexpr std::array kData = {
@@ -68,6 +69,11 @@ constexpr std::array kCheckpoint = {
           .doc = "A generation every so many steps and at the end; 0 = only when the run is asked "
                  "to stop.",
           .also = "save_interval save_steps save_every"},
+    Field{.path = "checkpoint.every_s",
+          .kind = Kind::kSeconds,
+          .slot = [](Draft& d) -> Slot { return &d.config.checkpoint.every_s; },
+          .range = kAtLeastZero,
+          .doc = "And a generation when so long has passed since the last one; 0 = never."},
     Field{.path = "checkpoint.keep_last",
           .slot = [](Draft& d) -> Slot { return &d.config.checkpoint.keep_last; },
           .range = whole(1, 1e6),
@@ -78,6 +84,17 @@ constexpr std::array kCheckpoint = {
           .range = whole(0, 1e12),
           .unit = "steps",
           .doc = "Generations of these steps are kept for good; 0 = none."},
+    Field{.path = "checkpoint.keep_interval_s",
+          .kind = Kind::kSeconds,
+          .slot = [](Draft& d) -> Slot { return &d.config.checkpoint.keep_interval_s; },
+          .range = kAtLeastZero,
+          .doc = "Of every so many seconds the first generation is kept for good; 0 = none."},
+    Field{.path = "checkpoint.durable_path",
+          .kind = Kind::kText,
+          .slot = [](Draft& d) -> Slot { return &d.config.checkpoint.durable_path; },
+          .doc =
+              "A folder on storage that outlives the node: complete generations are copied there "
+              "in the background; empty = nowhere."},
     Field{.path = "checkpoint.async",
           .kind = Kind::kBoolean,
           .slot = [](Draft& d) -> Slot { return &d.config.checkpoint.async; },
@@ -92,12 +109,53 @@ constexpr std::array kCheckpoint = {
           .doc = "What one rank writes at most; 0 = as fast as it goes."},
 };
 
+constexpr std::array kGuard = {
+    Field{.path = "guard.max_skips",
+          .slot = [](Draft& d) -> Slot { return &d.config.guard.max_skips; },
+          .range = whole(1, 1e6),
+          .unit = "steps",
+          .doc = "Steps in a row that may be skipped because their loss or gradients are not "
+                 "finite.",
+          .also = "check_for_nan_in_loss_and_grad rerun_mode"},
+    Field{.path = "guard.roll_back",
+          .kind = Kind::kBoolean,
+          .slot = [](Draft& d) -> Slot { return &d.config.guard.roll_back; },
+          .doc = "After max_skips go back to the last generation and on without the batches since; "
+                 "false: the run ends."},
+    Field{.path = "guard.spike_score",
+          .kind = Kind::kNumber,
+          .slot = [](Draft& d) -> Slot { return &d.config.guard.spike_score; },
+          .range = kAtLeastZero,
+          .doc = "A loss so many robust standard deviations above the median of the window counts "
+                 "as not finite; 0 = none does."},
+    Field{.path = "guard.max_roll_backs",
+          .slot = [](Draft& d) -> Slot { return &d.config.guard.max_roll_backs; },
+          .range = whole(1, 1e6),
+          .doc = "Of a run; the next one ends it."},
+    Field{.path = "guard.window",
+          .slot = [](Draft& d) -> Slot { return &d.config.guard.window; },
+          .range = whole(4, 1e6),
+          .unit = "steps",
+          .doc = "Over which medians and spreads of losses and of ranks' times are taken."},
+    Field{.path = "guard.straggler_score",
+          .kind = Kind::kNumber,
+          .slot = [](Draft& d) -> Slot { return &d.config.guard.straggler_score; },
+          .range = kAtLeastZero,
+          .doc = "A rank so many robust standard deviations slower than the others in a phase of "
+                 "the step is named; 0 = ranks are not compared."},
+    Field{.path = "guard.straggler_stop",
+          .kind = Kind::kBoolean,
+          .slot = [](Draft& d) -> Slot { return &d.config.guard.straggler_stop; },
+          .doc = "A rank that is named ends the run behind a save, with exit code 75; false: a "
+                 "warning."},
+};
+
 std::vector<Field> all_fields() {
   std::vector<Field> all;
   for (const std::span<const Field> part :
        {model_fields(), cluster_fields(), device_fields(), parallel_fields(), train_fields(),
         stack_fields(), std::span<const Field>(kData), std::span<const Field>(kNumericsFields),
-        std::span<const Field>(kCheckpoint)}) {
+        std::span<const Field>(kCheckpoint), std::span<const Field>(kGuard)}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +21,14 @@
 
 namespace nqd::engine {
 namespace {
+
+// Where another library has taken malloc over, the first call sets the C library's own one up, and
+// two ranks that are threads must not do that at once.
+void give_back_freed_memory() {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  ::malloc_trim(0);
+}
 
 using collectives::Communicator;
 
@@ -112,7 +121,7 @@ AuditRow resident_growth(Communicator& world, const RankBooks& books) {
   const double threads = in_process(world, static_cast<double>(books.plan.config.train.threads));
   const double accounted = in_process(world, own);
   // What libraries have freed, the allocator keeps for them: it is in use no more.
-  ::malloc_trim(0);
+  give_back_freed_memory();
   world.barrier();
   const double grown = static_cast<double>(anonymous_resident_bytes()) -
                        static_cast<double>(books.start.anonymous_bytes);
@@ -145,7 +154,7 @@ AuditRow peak_resident(Communicator& world, const RankBooks& books) {
 
 ResidentStart resident_start(Communicator& world) {
   // Memory that earlier work freed must not hide growth.
-  ::malloc_trim(0);
+  give_back_freed_memory();
   world.barrier();
   ResidentStart start;
   start.peak_is_own = reset_peak_resident();

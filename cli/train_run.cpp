@@ -62,6 +62,12 @@ int writer_of(const Error& error, int own_rank) {
   return writer;
 }
 
+// The step that was under way; a run that skips too many ends behind the last of them.
+std::int64_t step_of(const Error& error, const engine::TrainResult& result) {
+  if (result.steps.empty()) return result.resumed_after + 1;
+  return result.steps.back().step + (error.code() == "NQD4006" ? 0 : 1);
+}
+
 void announce(const collectives::Communicator& world, const planner::Plan& plan,
               const std::string& folder) {
   const planner::Config& config = plan.config;
@@ -77,6 +83,12 @@ void announce(const collectives::Communicator& world, const planner::Plan& plan,
 TrainRun::TrainRun(const TrainRunOptions& options, const std::vector<std::string>& argv,
                    const planner::LoadedConfig& loaded, const planner::Plan& plan)
     : options_(options), argv_(argv), loaded_(loaded), plan_(plan) {}
+
+void TrainRun::Shown::take_over(const engine::TrainResult& own) {
+  const std::lock_guard lock(mutex);
+  result.resumed_after = own.resumed_after;
+  result.resumed_from = own.resumed_from;
+}
 
 std::string TrainRun::output_dir() const {
   if (!options_.output_dir.empty()) return options_.output_dir;
@@ -161,6 +173,7 @@ void TrainRun::run_rank(collectives::Communicator& world) {
     run_engine(world, files, shown, result);
   } catch (const Error& error) {
     files.evidence.reset();
+    shown.take_over(result);
     write_fault_evidence(error, shown);
     throw;
   }
@@ -261,7 +274,7 @@ void TrainRun::write_fault_evidence(const Error& error, Shown& shown) const {
   fault.message = error.what();
   fault.lost_rank = lost.empty() ? -1 : lost.front();
   fault.lost_host = lost_host(error);
-  fault.at_step = static_cast<std::int64_t>(shown.result.steps.size()) + 1;
+  fault.at_step = step_of(error, shown.result);
   fault.detected_s = since_start.count();
   shown.result.fault = fault;
   shown.result.audit_ok = false;

@@ -72,6 +72,8 @@ class TrainRun {
     int rank = 0;
     int world_size = 1;
     engine::TrainResult result;
+    // Where the run went on from.
+    void take_over(const engine::TrainResult& own);
   };
 
   reports::Envelope begin(const engine::TrainResult& result, int world_size) const;

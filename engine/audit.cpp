@@ -12,6 +12,7 @@
 
 #include "collectives/cost.h"
 #include "planner/layout/control.h"
+#include "planner/mesh/rank_map.h"
 #include "planner/reference/reference_plan.h"
 
 namespace nqd::engine {
@@ -77,6 +78,22 @@ std::vector<AuditRow> memory_rows(const planner::Config& config, std::int64_t ra
     rows.push_back(finish(std::move(row)));
   }
   return rows;
+}
+
+void add_stage_rows(std::vector<AuditRow>& rows, const planner::Config& config, std::int64_t rank) {
+  const std::int64_t stages = config.parallel.pp;
+  if (stages == 1) return;
+  const std::int64_t own = planner::RankMap(config).place(rank).pp;
+  const auto of_rank = std::find_if(rows.begin(), rows.end(), [](const AuditRow& row) {
+    return row.category == name(MemoryTag::kActivations);
+  });
+  const AuditRow activations = *of_rank;
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
+    AuditRow row = activations;
+    row.category += ".stage" + std::to_string(stage);
+    if (stage != own) row.predicted = row.measured = 0;
+    rows.push_back(finish(std::move(row)));
+  }
 }
 
 std::vector<AuditRow> traffic_rows(const planner::Config& config, std::int64_t rank,
@@ -151,7 +168,10 @@ std::vector<AuditRow> worst_over_ranks(collectives::Communicator& world,
       row = finish(row);
       if (ranks > 1)
         row.note += "; worst of " + std::to_string(ranks) + " ranks: rank " + std::to_string(rank);
-      const bool worse = row.ok == worst.ok ? distance(row) > distance(worst) : !row.ok;
+      // Of ranks that are equally right, the one that has most to be right about.
+      const bool worse = row.ok == worst.ok ? std::pair(distance(row), row.predicted) >
+                                                  std::pair(distance(worst), worst.predicted)
+                                            : !row.ok;
       if (rank == 0 || worse) worst = row;
     }
     rows[i] = worst;

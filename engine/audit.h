@@ -18,6 +18,9 @@ namespace nqd::engine {
 // ranks have the same rows. Exact.
 std::vector<AuditRow> memory_rows(const planner::Config& config, std::int64_t rank,
                                   const MemoryLedger& ledger);
+// Adds the activations of each stage of a pipeline, "activations.stage0" …: on a rank of another
+// stage nothing.
+void add_stage_rows(std::vector<AuditRow>& rows, const planner::Config& config, std::int64_t rank);
 // The steps that a run made: those behind the generation that it went on from.
 struct StepSpan {
   std::int64_t after = 0;
@@ -41,8 +44,8 @@ std::vector<AuditRow> time_rows(const planner::Plan& plan, const std::vector<Ste
 AuditRow finish(AuditRow row);
 
 // Collective. Of each row, the worst over the ranks (a failing one before the others, then the
-// furthest from ratio 1), with a note that names the rank; every rank passes the same rows in the
-// same order and gets the same result.
+// furthest from ratio 1, then the one of most predicted), with a note that names the rank; every
+// rank passes the same rows in the same order and gets the same result.
 std::vector<AuditRow> worst_over_ranks(collectives::Communicator& world,
                                        std::vector<AuditRow> rows);
 

@@ -32,6 +32,7 @@ std::vector<std::string> overrides_of(const planner::Config& config) {
   return {"cluster.nodes=1",
           "cluster.gpus_per_node=" + std::to_string(config.cluster.gpus_per_node),
           "parallel.engine=" + std::string(name(mesh.engine)),
+          "parallel.world_size=" + std::to_string(mesh.ranks()),
           "parallel.dp=" + std::to_string(mesh.dp),
           "parallel.tp=" + std::to_string(mesh.tp),
           "parallel.pp=" + std::to_string(mesh.pp),
@@ -154,12 +155,14 @@ engine::ParityRun run_under_mpi(const engine::ParityCell& cell, const std::strin
   engine::ParityRun run;
   const std::filesystem::path output = folder / "output";
   const int status = spawn(command_of(cell, config, overrides, folder), output);
-  // 1: trained, but the audit is not exact, which the evidence says by row.
-  if (status != 0 && status != 1) {
+  // 1: trained, but the audit is not exact, which the evidence says by row; or refused, which it
+  // does not.
+  const std::filesystem::path evidence = folder / "evidence.json";
+  if ((status != 0 && status != 1) || !std::filesystem::exists(evidence)) {
     run.error = "exit code " + std::to_string(status) + ": " + last_lines(output);
     return run;
   }
-  const engine::TrainResult result = reports::read_evidence(folder / "evidence.json").train;
+  const engine::TrainResult result = reports::read_evidence(evidence).train;
   for (const engine::StepRecord& step : result.steps) {
     run.losses.push_back(step.loss);
     run.grad_norms.push_back(step.grad_norm);

@@ -9,6 +9,7 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -69,7 +70,9 @@ class ParitySession {
       throw Error(ExitCode::kEnvironment, "NQD3008", "mpirun is not on the PATH",
                   "install Open MPI or MPICH, or pass --launcher threads");
     }
-    log::warn("mpirun is not on the PATH: only runs on threads are compared");
+    log::warn(
+        "mpirun is not on the PATH: runs of processes count as failed; --launcher threads leaves "
+        "them out");
   }
 
   void run(const std::string& path, std::size_t index) {
@@ -82,13 +85,11 @@ class ParitySession {
     const engine::TrainingData data = engine::open_training_data(base, true);
     datasets_.push_back({path, data.digest, generated || data.synthetic});
     references_.clear();
-    std::vector<std::string> left_out;
-    const std::vector<engine::ParityCell> cells = engine::parity_cells(base, depth(), &left_out);
-    for (const std::string& note : left_out) log::info(path + ": left out: " + note);
-    if (std::none_of(cells.begin(), cells.end(), [&](const auto& cell) { return wanted(cell); })) {
+    const std::vector<engine::ParityCell> cells = engine::parity_cells(base, depth());
+    const auto can_run = [&](const auto& cell) { return wanted(cell) && cell.broken_rule.empty(); };
+    if (std::none_of(cells.begin(), cells.end(), can_run)) {
       throw Error(ExitCode::kUsage, "NQD1401",
-                  path + ": no mesh of the matrix can run it" +
-                      (left_out.empty() ? "" : "; " + left_out.front()),
+                  path + ": no mesh of the matrix can run it; " + cells.front().broken_rule,
                   "set train.global_batch_size to 24, which every mesh divides");
     }
     for (std::size_t i = 0; i < cells.size(); ++i) {
@@ -109,19 +110,33 @@ class ParitySession {
     return options_.quick ? engine::ParityDepth::kQuick : engine::ParityDepth::kDefault;
   }
   bool wanted(const engine::ParityCell& cell) const {
-    if (cell.under_mpi) return options_.launcher != "threads" && has_mpirun();
+    if (cell.under_mpi) return options_.launcher != "threads";
     return options_.launcher != "mpirun";
+  }
+
+  // A cell that does not run proves nothing, and counts as failed.
+  static std::string why_not(const engine::ParityCell& cell) {
+    if (!cell.broken_rule.empty()) return "cannot run: " + cell.broken_rule;
+    if (cell.under_mpi && !has_mpirun()) return "cannot run: mpirun is not on the PATH";
+    return {};
   }
 
   void run_cell(const std::string& path, const engine::ParityCell& cell,
                 const engine::TrainingData& data, const std::filesystem::path& folder) {
+    reports::ParityCase& one = cases_.emplace_back();
+    one.config = path;
+    one.cell = cell;
+    one.outcome.reason = why_not(cell);
+    if (!one.outcome.reason.empty()) return;
     const auto start = Clock::now();
     const engine::ParityRun run = cell.under_mpi
                                       ? run_under_mpi(cell, path, options_.overrides, folder)
                                       : engine::run_on_threads(cell.config, data);
     const std::chrono::duration<double> seconds = Clock::now() - start;
-    cases_.push_back({path, cell, engine::compare(cell, run, reference(cell, data)), run.losses,
-                      run.heldout_loss, seconds.count()});
+    one.outcome = engine::compare(cell, run, reference(cell, data));
+    one.losses = run.losses;
+    one.heldout_loss = run.heldout_loss;
+    one.seconds = seconds.count();
   }
 
   const engine::ParityRun& reference(const engine::ParityCell& cell,
@@ -142,10 +157,15 @@ class ParitySession {
 
 int run(const Options& options, const Context& context) {
   reports::Envelope envelope = reports::begin_envelope("parity", context.argv);
+  std::optional<AtomicFile> file;
+  if (!options.output.empty()) file.emplace(options.output);
   ParitySession session(options);
   for (std::size_t i = 0; i < options.configs.size(); ++i) session.run(options.configs[i], i);
   const std::string document = reports::parity_json(envelope, session.datasets(), session.cases());
-  if (!options.output.empty()) write_file(options.output, document);
+  if (file) {
+    file->write(document);
+    file->commit();
+  }
   std::cout << (options.json ? document : reports::parity_text(session.cases()));
   const auto failed = [](const reports::ParityCase& one) {
     return one.outcome.verdict == engine::ParityVerdict::kFailed;

@@ -49,10 +49,8 @@ constexpr std::array<Recomputation, 4> kRecomputations = {{{Recompute::kNone, 1}
 
 class Matrix {
  public:
-  Matrix(const Config& base, std::vector<std::string>* left_out)
-      : base_(base), left_out_(left_out) {}
+  explicit Matrix(const Config& base) : base_(base) {}
 
-  // Adds the cell if the mesh is legal.
   void add(const Mesh& mesh, Engine engine, Schedule schedule, bool sequence_parallel,
            Recomputation recomputation, Precision precision, collectives::Numerics numerics,
            bool under_mpi = false) {
@@ -77,19 +75,14 @@ class Matrix {
     const auto broken = std::find_if(found.begin(), found.end(), [](const Diagnostic& diagnostic) {
       return diagnostic.severity == Severity::kError;
     });
-    if (broken == found.end()) {
-      cells_.push_back(std::move(cell));
-    } else if (left_out_ != nullptr) {
-      left_out_->push_back(std::string(name(engine)) + " " + cell.mesh() + " " + cell.schedule() +
-                           ": " + broken->code + ": " + broken->message);
-    }
+    if (broken != found.end()) cell.broken_rule = broken->code + ": " + broken->message;
+    cells_.push_back(std::move(cell));
   }
 
   // The mesh by default, with two threads a rank.
   void add_threaded(const Mesh& mesh, Engine engine) {
-    const std::size_t before = cells_.size();
     add_plain(mesh, engine);
-    if (cells_.size() > before) cells_.back().config.train.threads = 2;
+    cells_.back().config.train.threads = 2;
   }
 
   void add_plain(const Mesh& mesh, Engine engine, Schedule schedule = Schedule::k1F1B,
@@ -104,9 +97,11 @@ class Matrix {
     if (mesh.dp >= 4) all.push_back(Engine::kHsdp);
     return all;
   }
-  static std::vector<Schedule> schedules(const Mesh& mesh) {
+  std::vector<Schedule> schedules(const Mesh& mesh) const {
     if (mesh.pp == 1) return {Schedule::k1F1B};
-    return {Schedule::kGPipe, Schedule::k1F1B, Schedule::kInterleaved, Schedule::kZbH1};
+    std::vector<Schedule> all = {Schedule::kGPipe, Schedule::k1F1B, Schedule::kZbH1};
+    if (kInterleaved * mesh.pp <= base_.model.layers) all.push_back(Schedule::kInterleaved);
+    return all;
   }
   static std::vector<bool> sequence_parallel(const Mesh& mesh) {
     return mesh.tp == 1 ? std::vector<bool>{false} : std::vector<bool>{false, true};
@@ -116,7 +111,6 @@ class Matrix {
 
  private:
   const Config& base_;
-  std::vector<std::string>* left_out_;
   std::vector<ParityCell> cells_;
 };
 
@@ -153,10 +147,37 @@ void add_kinds(Matrix& matrix, const Config& base) {
   }
 }
 
+// What a sharded engine shares with the rest of a run: schedules, precisions, recomputation.
+void add_combinations(Matrix& matrix, const Config& base) {
+  const auto canonical = collectives::Numerics::kCanonical;
+  const auto fast = collectives::Numerics::kFast;
+  const Recomputation full{Recompute::kFull, 1};
+  const Precision own = base.train.precision;
+  for (const Engine engine : {Engine::kZero1, Engine::kZero2, Engine::kZero3, Engine::kHsdp}) {
+    const Mesh flat = engine == Engine::kHsdp ? Mesh{4, 1, 1} : Mesh{2, 1, 1};
+    const Mesh staged = engine == Engine::kHsdp ? Mesh{4, 1, 2} : Mesh{2, 1, 2};
+    const Mesh sliced = engine == Engine::kHsdp ? Mesh{4, 2, 1} : Mesh{2, 2, 1};
+    matrix.add(flat, engine, Schedule::k1F1B, false, full, own, canonical);
+    matrix.add(flat, engine, Schedule::k1F1B, false, full, Precision::kBFloat16, canonical);
+    for (const Schedule schedule : matrix.schedules(staged)) {
+      matrix.add(staged, engine, schedule, false, {}, own, canonical);
+    }
+    matrix.add(staged, engine, Schedule::kZbH1, false, full, Precision::kBFloat16, canonical);
+    matrix.add(sliced, engine, Schedule::k1F1B, true, {}, own, canonical);
+    matrix.add(sliced, engine, Schedule::k1F1B, true, full, Precision::kFloat16, canonical);
+    matrix.add(sliced, engine, Schedule::k1F1B, true, {}, own, fast);
+  }
+  matrix.add({4, 1, 1}, Engine::kHsdp, Schedule::k1F1B, false, {}, Precision::kFloat16, canonical);
+  matrix.add({4, 1, 1}, Engine::kHsdp, Schedule::k1F1B, false, {}, own, fast);
+  matrix.add({4, 1, 1}, Engine::kHsdp, Schedule::k1F1B, false, full, Precision::kBFloat16,
+             canonical, true);
+  matrix.add({1, 1, 2}, Engine::kDdp, Schedule::kZbH1, false, {}, own, fast, true);
+}
+
 void add_default(Matrix& matrix, const Config& base) {
   for (const Mesh& mesh : meshes()) {
     for (const Engine engine : Matrix::engines(mesh)) matrix.add_plain(mesh, engine);
-    for (const Schedule schedule : Matrix::schedules(mesh)) {
+    for (const Schedule schedule : matrix.schedules(mesh)) {
       if (schedule != Schedule::k1F1B) matrix.add_plain(mesh, Engine::kDdp, schedule);
     }
     if (mesh.tp > 1) {
@@ -175,6 +196,7 @@ void add_default(Matrix& matrix, const Config& base) {
     matrix.add_threaded(mesh, mesh.dp > 1 ? Engine::kZero3 : Engine::kDdp);
   }
   add_kinds(matrix, base);
+  add_combinations(matrix, base);
   for (const Mesh& mesh : some_meshes()) {
     const Engine engine = mesh.dp > 1 ? Engine::kZero3 : Engine::kDdp;
     matrix.add_plain(mesh, engine, Schedule::k1F1B, mesh.tp > 1, true);
@@ -184,7 +206,7 @@ void add_default(Matrix& matrix, const Config& base) {
 void add_full(Matrix& matrix) {
   for (const Mesh& mesh : meshes()) {
     for (const Engine engine : Matrix::engines(mesh)) {
-      for (const Schedule schedule : Matrix::schedules(mesh)) {
+      for (const Schedule schedule : matrix.schedules(mesh)) {
         for (const bool sequence_parallel : Matrix::sequence_parallel(mesh)) {
           for (const Recomputation& recomputation : kRecomputations) {
             for (const Precision precision :
@@ -237,9 +259,8 @@ std::string ParityCell::schedule() const {
   return text;
 }
 
-std::vector<ParityCell> parity_cells(const Config& base, ParityDepth depth,
-                                     std::vector<std::string>* left_out) {
-  Matrix matrix(base, left_out);
+std::vector<ParityCell> parity_cells(const Config& base, ParityDepth depth) {
+  Matrix matrix(base);
   switch (depth) {
     case ParityDepth::kQuick:
       add_quick(matrix);

@@ -12,6 +12,8 @@ namespace nqd::engine {
 struct ParityCell {
   planner::Config config;
   bool under_mpi = false;  // processes under mpirun instead of threads
+  // The rule of the mesh that the cell breaks, "NQD1203: …": it cannot run. Empty: it can.
+  std::string broken_rule{};
   // "2x1x4": dp, tp, pp; "2x2x1+sp" with sequence parallelism, "4x1x1/2" with shard groups of two.
   std::string mesh() const;
   // "none", "selective", "full", "full/2".
@@ -22,19 +24,17 @@ struct ParityCell {
 
 enum class ParityDepth { kQuick, kDefault, kFull, kOwnMesh };
 
-// Legal cells on 1, 2, 4 and 8 ranks, in a fixed order. `base` is a single-rank config whose global
-// batch every mesh divides (own: any).
+// Cells on 1, 2, 4 and 8 ranks, in a fixed order. `base` is a single-rank config whose global batch
+// every mesh divides (own: any). Cells that break a rule of the mesh are among them, with the rule.
 //   quick    a few meshes a kind of parallelism, one of them under mpirun: seconds
 //   default  every factorisation of 1, 2, 4, 8 over dp, tp and pp with every engine; every
-//            schedule; sequence parallelism; recomputation, 16-bit precisions and fast numerics on
-//            some of each; two threads a rank on a few
+//            schedule (interleaved where there are layers for it); sequence parallelism;
+//            recomputation, 16-bit precisions and fast numerics on some of each, also together;
+//            two threads a rank on a few
 //   full     the product of all of these
 //   own      the mesh of the config itself, in canonical and in fast numerics, on threads and under
 //            mpirun
-// `left_out`, where given, gets a line for each combination of the depth that breaks a rule of the
-// mesh: which, and the rule.
-std::vector<ParityCell> parity_cells(const planner::Config& base, ParityDepth depth,
-                                     std::vector<std::string>* left_out = nullptr);
+std::vector<ParityCell> parity_cells(const planner::Config& base, ParityDepth depth);
 
 // The run that a cell is compared with: one rank of one thread, ddp, nothing recomputed, of the
 // cell's precision and numerics.

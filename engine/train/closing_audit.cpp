@@ -168,6 +168,7 @@ std::vector<AuditRow> closing_audit(Communicator& world, const RankBooks& books)
   const planner::Config& config = books.plan.config;
   const StepSpan span{books.resumed_after, static_cast<std::int64_t>(books.steps.size())};
   std::vector<AuditRow> rows = memory_rows(config, world.rank(), books.ledger);
+  add_stage_rows(rows, config, world.rank());
   for (AuditRow& row : traffic_rows(config, world.rank(), span, books.sent)) {
     rows.push_back(std::move(row));
   }

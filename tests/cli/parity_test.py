@@ -53,12 +53,15 @@ class Parity(NqdTestCase):
         self.assertIn("error[NQD1001]", err)
 
     def test_a_batch_that_no_mesh_divides(self):
-        """Meshes that break a rule are named; with none left there is nothing to prove."""
-        out, err = self.assertCode(0, nqd("parity", CONFIG, "--quick", "--launcher", "threads", "--set",
-                                          "train.global_batch_size=4"))
-        self.assertIn("left out: zero3 3x1x1", err)
-        self.assertIn(" passed, 0 failed", out)
-        self.assertNotIn("0 passed", out)
+        """A cell that breaks a rule of its mesh has failed; with none left there is nothing to prove."""
+        out, _ = self.assertCode(1, nqd("parity", CONFIG, "--quick", "--launcher", "threads", "--json", "--set",
+                                        "train.global_batch_size=4"))
+        document = json.loads(out)
+        failed = [case for case in document["cases"] if case["verdict"] == "failed"]
+        self.assertEqual([("zero3", "3x1x1")], [(case["engine"], case["mesh"]) for case in failed])
+        self.assertIn("cannot run: NQD12", failed[0]["reason"])
+        self.assertEqual((1, len(document["cases"]) - 1), (document["failed"], document["passed"]))
+        validate(self, document)
         _, err = self.assertCode(2, nqd("parity", CONFIG, "--quick", "--launcher", "threads", "--set",
                                         "model.layers=1", "--set", "model.heads=1", "--set",
                                         "train.global_batch_size=1"))
@@ -78,6 +81,7 @@ class SkippedSteps(NqdTestCase):
         skipped = [step for step in evidence["steps"] if step["skipped"]]
         self.assertEqual(8, len(skipped))
         self.assertEqual(8, evidence["skipped_steps"])
+        self.assertEqual(evidence["steps"][-1]["step"], evidence["fault"]["at_step"])
         self.assertFalse(evidence["steps"][0]["skipped"])
         for step in skipped:
             self.assertTrue(step["loss"] is None or step["grad_norm"] is None, step)

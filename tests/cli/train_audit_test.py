@@ -55,7 +55,9 @@ class TrainAudit(NqdTestCase):
         sent = {row["category"] for row in exact if row["kind"] == "communicated"}
         self.assertLessEqual({*case[3], "control.all_reduce"}, sent)
         measured = {row["category"] for row in exact if row["measured_bytes"] > 0}
-        self.assertLessEqual({"weights", "gradients", "activations", "workspace"}, measured)
+        self.assertLessEqual({"weights", "gradients", "activations", "workspace", "logits"}, measured)
+        stages = {f"activations.stage{i}" for i in range(case[1][2])} if case[1][2] > 1 else set()
+        self.assertEqual(stages, {category for category in measured if ".stage" in category})
         self.assertEqual("train.optimizer.kind=sgd" not in case[2], "moments" in measured)
 
     def test_threads(self):

@@ -6,6 +6,7 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -31,15 +32,17 @@ struct Flags {
 };
 
 // A folder of generations, or one of them. Throws Error (kUsage, NQD2080) where there is none.
-std::filesystem::path generation_of(const Flags& flags) {
-  const auto found = engine::find_generation(engine::disk(), flags.folder);
+engine::FoundGeneration found_generation(const Flags& flags) {
+  auto found = engine::find_generation(engine::disk(), flags.folder);
   if (!found) {
     throw Error(ExitCode::kUsage, "NQD2080", flags.folder + " has no complete generation",
                 "give the folder that holds LATEST, or one generation in it");
   }
   if (!found->warning.empty()) std::cerr << found->warning << '\n';
-  return found->folder;
+  return std::move(*found);
 }
+
+std::filesystem::path generation_of(const Flags& flags) { return found_generation(flags).folder; }
 
 std::vector<engine::GenerationInfo> generations_of(const Flags& flags) {
   std::vector<engine::GenerationInfo> all = engine::list_generations(engine::disk(), flags.folder);
@@ -93,17 +96,20 @@ int run_inspect(const Flags& flags) {
 }
 
 int run_verify(const Flags& flags) {
-  const engine::CheckpointReader reader(engine::disk(), generation_of(flags));
+  const engine::FoundGeneration found = found_generation(flags);
+  const engine::CheckpointReader reader(engine::disk(), found.folder);
   const std::vector<engine::CheckpointDamage> damage = reader.verify();
+  // The one that LATEST names is damaged where another had to be taken.
+  const bool ok = damage.empty() && found.warning.empty();
   if (flags.json) {
-    std::cout << reports::damage_json(reader.manifest().generation, damage);
+    std::cout << reports::damage_json(reader.manifest().generation, found.warning, damage);
   } else if (damage.empty()) {
     std::cout << reader.folder().string() << ": every byte is as it was written\n";
   }
   for (const engine::CheckpointDamage& one : damage) {
     std::cerr << (reader.folder() / one.file).string() << ": " << one.what << '\n';
   }
-  return damage.empty() ? 0 : static_cast<int>(ExitCode::kNo);
+  return ok ? 0 : static_cast<int>(ExitCode::kNo);
 }
 
 int run_diff(const Flags& flags) {

@@ -65,12 +65,13 @@ std::string manifest_summary_json(const engine::Manifest& manifest, const std::s
   return json.take();
 }
 
-std::string damage_json(const std::string& generation,
+std::string damage_json(const std::string& generation, const std::string& warning,
                         const std::vector<engine::CheckpointDamage>& damage) {
   JsonWriter json;
   json.begin_object();
   json.field("generation", generation);
-  json.field("ok", damage.empty());
+  json.field("ok", damage.empty() && warning.empty());
+  json.field("warning", known(warning));
   json.key("damage").begin_array();
   for (const engine::CheckpointDamage& one : damage) {
     json.begin_object();

@@ -14,8 +14,9 @@ namespace nqd::reports {
 std::string generations_json(const std::vector<engine::GenerationInfo>& generations);
 // Of the manifest what a person asks: state, config, tensors and the sizes of files.
 std::string manifest_summary_json(const engine::Manifest& manifest, const std::string& sha256);
-// {"generation", "ok", "damage": [{"file", "begin", "end", "tensors", "what"}]}.
-std::string damage_json(const std::string& generation,
+// {"generation", "ok", "warning", "damage": [{"file", "begin", "end", "tensors", "what"}]}. A
+// warning, empty or why the generation is not the one that LATEST names, is not ok either.
+std::string damage_json(const std::string& generation, const std::string& warning,
                         const std::vector<engine::CheckpointDamage>& damage);
 
 // {"a", "b", "same", "values": [{"key", "a", "b"}], "tensors": [{"tensor", "quantity", "elements",

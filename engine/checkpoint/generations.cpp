@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -129,7 +130,8 @@ std::vector<GenerationInfo> list_generations(const Storage& storage,
     }
   }
   std::stable_sort(all.begin(), all.end(), [](const GenerationInfo& a, const GenerationInfo& b) {
-    return std::pair(a.step, a.written_at) < std::pair(b.step, b.written_at);
+    // A clock may have gone back, and two runs may save a step in the same second.
+    return std::tie(a.step, a.latest, a.written_at) < std::tie(b.step, b.latest, b.written_at);
   });
   return all;
 }

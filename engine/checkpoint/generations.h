@@ -51,7 +51,7 @@ struct GenerationInfo {
   bool latest = false;
   std::string why;  // of one that is not complete
 };
-// By step, then name.
+// By step; of one step, that which LATEST names is the last.
 std::vector<GenerationInfo> list_generations(const Storage& storage,
                                              const std::filesystem::path& root);
 

@@ -28,6 +28,12 @@ namespace {
               "check the path and its permissions");
 }
 
+// 0 for a path that is there.
+int error_of(const std::filesystem::path& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 ? 0 : errno;
+}
+
 class DiskFile final : public StorageFile {
  public:
   explicit DiskFile(std::filesystem::path path) : path_(std::move(path)) {
@@ -108,7 +114,7 @@ class Disk final : public Storage {
   }
 
   void make_folder(const std::filesystem::path& path) override {
-    if (path.empty() || exists(path)) return;
+    if (path.empty() || error_of(path) == 0) return;
     make_folder(path.parent_path());
     // Another rank may have made it meanwhile.
     if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) throw_unwritten(path, errno);
@@ -133,8 +139,10 @@ class Disk final : public Storage {
   }
 
   bool exists(const std::filesystem::path& path) const override {
-    std::error_code error;
-    return std::filesystem::exists(path, error);
+    const int error = error_of(path);
+    // A disk that fails is no disk without saves: a run would start anew.
+    if (error != 0 && error != ENOENT && error != ENOTDIR) throw_unread(path, error);
+    return error == 0;
   }
 
   std::vector<std::string> list(const std::filesystem::path& path) const override {

@@ -47,6 +47,7 @@ class Storage {
   virtual void sync_folder(const std::filesystem::path& path) = 0;
   // A file or an empty folder; nothing when it is not there.
   virtual void remove(const std::filesystem::path& path) = 0;
+  // Throws NQD2001 where that cannot be told.
   virtual bool exists(const std::filesystem::path& path) const = 0;
   // Names in a folder, sorted; none when it is not there.
   virtual std::vector<std::string> list(const std::filesystem::path& path) const = 0;

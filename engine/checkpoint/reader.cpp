@@ -71,17 +71,24 @@ CheckpointReader::OpenFile& CheckpointReader::opened(std::size_t file) const {
   return open_.front();
 }
 
+std::size_t CheckpointReader::size_of_block(std::size_t file, std::uint64_t block) const {
+  return std::min(kCheckpointBlock, manifest_.files[file].bytes - block * kCheckpointBlock);
+}
+
+void CheckpointReader::read_block(const OpenFile& open, std::uint64_t block,
+                                  std::span<std::byte> out) const {
+  const std::uint64_t begin = block * kCheckpointBlock;
+  open.input->read(begin, out);
+  if (xxh3_64(out) != manifest_.files[open.file].blocks[block]) {
+    throw_damage(folder_, damage(open.file, begin, begin + out.size()));
+  }
+}
+
 void CheckpointReader::load_block(OpenFile& open, std::uint64_t block) const {
   if (open.block == block) return;
-  const CheckpointFile& record = manifest_.files[open.file];
-  const std::uint64_t begin = block * kCheckpointBlock;
-  const std::uint64_t end = std::min(begin + kCheckpointBlock, record.bytes);
   open.block = ~std::uint64_t{0};
-  open.bytes.resize(end - begin);
-  open.input->read(begin, open.bytes);
-  if (xxh3_64(open.bytes) != record.blocks[block]) {
-    throw_damage(folder_, damage(open.file, begin, end));
-  }
+  open.bytes.resize(size_of_block(open.file, block));
+  read_block(open, block, open.bytes);
   open.block = block;
 }
 
@@ -89,8 +96,16 @@ void CheckpointReader::read_bytes(std::size_t file, std::uint64_t begin,
                                   std::span<std::byte> out) const {
   OpenFile& open = opened(file);
   while (!out.empty()) {
-    load_block(open, begin / kCheckpointBlock);
+    const std::uint64_t block = begin / kCheckpointBlock;
     const std::uint64_t inside = begin % kCheckpointBlock;
+    const std::size_t size = size_of_block(file, block);
+    if (inside == 0 && out.size() >= size && open.block != block) {
+      read_block(open, block, out.first(size));
+      out = out.subspan(size);
+      begin += size;
+      continue;
+    }
+    load_block(open, block);
     const std::size_t count = std::min<std::uint64_t>(out.size(), open.bytes.size() - inside);
     std::memcpy(out.data(), open.bytes.data() + inside, count);
     out = out.subspan(count);

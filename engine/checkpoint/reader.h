@@ -59,6 +59,9 @@ class CheckpointReader {
   };
 
   OpenFile& opened(std::size_t file) const;
+  std::size_t size_of_block(std::size_t file, std::uint64_t block) const;
+  // Checks what it has read; what fails is in `out` all the same.
+  void read_block(const OpenFile& open, std::uint64_t block, std::span<std::byte> out) const;
   void load_block(OpenFile& open, std::uint64_t block) const;
   // Bytes of a file, through its blocks.
   void read_bytes(std::size_t file, std::uint64_t begin, std::span<std::byte> out) const;

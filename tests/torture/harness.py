@@ -239,8 +239,9 @@ def run_all(work, items, budget, most_failures=20):
                 return
             try:
                 results.append(work(item))
-            except Failure as failure:
-                failures.append(f"{item}: {failure}")
+            except (Failure, OSError, ValueError, KeyError) as failure:
+                # A document that is not there or not whole is a finding too.
+                failures.append(f"{item}: {type(failure).__name__}: {failure}")
 
     count = len(os.sched_getaffinity(0))
     with concurrent.futures.ThreadPoolExecutor(count) as pool:

@@ -243,6 +243,12 @@ void TrainRun::finish(const engine::TrainResult& result, int world_size, const F
   files.evidence->write(document);
   files.evidence->commit();
   std::cerr << audit_table(result);
+  const auto skipped = std::count_if(result.steps.begin(), result.steps.end(),
+                                     [](const engine::StepRecord& step) { return step.skipped; });
+  if (skipped > 0) {
+    log::warn(std::to_string(skipped) + " of " + std::to_string(result.steps.size()) +
+              " steps were skipped: they did not change the weights");
+  }
   log::info("evidence in " + files.evidence->path().string());
   if (files.exported) {
     files.exported->commit();

@@ -75,6 +75,7 @@ class Trainer {
     result_.data_digest = data_.digest;
     result_.data_synthetic = data_.synthetic;
     result_.ranks = gather_identities(world_);
+    result_.steps.reserve(static_cast<std::size_t>(std::min(config_.train.steps, kReservedSteps)));
     groups_ = join_mesh(world_, config_, ledger_);
     const GemmLibrary library = canonical() ? fixed_gemm_library() : gemm_library();
     result_.gemm_library = library.name + " " + library.version;
@@ -168,6 +169,7 @@ class Trainer {
     const planner::OptimizerSpec& optimizer = config_.train.optimizer;
     const bool measures_noise = step % kNoiseEvery == 0 && micro_batches_of_step() > 1;
     state_->store().measure_leaves(measures_noise);
+    state_->store().overflow_for_test(overflows(step));
     const LossSum loss = state_->train_step(data_, step, loss_scale_.value());
     StepRecord record;
     record.step = step;
@@ -179,9 +181,11 @@ class Trainer {
       mine.squared_but_table = state_->store().squared_gradients_but_table();
     }
     mine.asked_to_stop = options_.asked_to_stop && options_.asked_to_stop();
-    mine.save = checkpoints_.status();
+    const SaveStatus save = checkpoints_.status();
+    mine.saved = save.saved;
+    mine.save_failed = save.failed;
     const StepTotals totals = add_up(*groups_.control, mine);
-    checkpoints_.note(totals.save);
+    checkpoints_.note(totals.saved, totals.saves_failed);
     asked_to_stop_ = totals.asked_to_stop > 0;
     // Gradients are those of the scaled sum of losses; the mean is over the targets of the step.
     double scale = static_cast<double>(loss_scale_.value()) * static_cast<double>(totals.targets);
@@ -205,6 +209,12 @@ class Trainer {
     result_.steps.push_back(record);
     if (options_.on_step) options_.on_step(record);
     if (skipped_in_a_row_ == kMostSkipsInARow) refuse_more_skips(record);
+  }
+
+  bool overflows(std::int64_t step) const {
+    const SeededFault& fault = options_.seeded;
+    return world_.rank() + 1 == world_.size() && fault.first_overflow <= step &&
+           step <= fault.last_overflow;
   }
 
   // An encoder has one target for all time steps of a sample.
@@ -296,7 +306,7 @@ class Trainer {
     }
     if (plan_.mfu > 0 && median_s > 0) result_.mfu = plan_.mfu * plan_.time.step_s / median_s;
     result_.noise_scale = noise_.sequences();
-    result_.checkpoints = checkpoints_.finish();
+    result_.checkpoints = checkpoints_.take_records();
     // A run that was already complete has done nothing that could be compared with its plan.
     if (!result_.steps.empty()) audit();
     export_weights();
@@ -323,6 +333,7 @@ class Trainer {
   static constexpr int kMostSkipsInARow = 8;
   // Squaring every micro-batch's gradient takes about half a per cent of a step.
   static constexpr std::int64_t kNoiseEvery = 8;
+  static constexpr std::int64_t kReservedSteps = 4096;
 
   Communicator& world_;
   planner::Plan plan_;

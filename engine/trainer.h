@@ -25,6 +25,9 @@ struct SeededFault {
   std::size_t untagged_bytes = 0;       // memory that no tag knows of
   bool extra_control_sum = false;       // one more reduction than planned
   Mutant mutant = Mutant::kNone;
+  // In steps [first, last] the gradients of the last rank, and of no other, are infinite.
+  std::int64_t first_overflow = 0;
+  std::int64_t last_overflow = 0;
 };
 
 struct TrainOptions {

@@ -42,6 +42,7 @@ void write_case(JsonWriter& json, const ParityCase& one) {
   json.field("max_rel_weight_diff", outcome.max_rel_weight_diff >= 0
                                         ? std::optional(outcome.max_rel_weight_diff)
                                         : std::nullopt);
+  json.field("max_rel_grad_norm_diff", outcome.max_rel_grad_norm_diff);
   json.field("reason", known(outcome.reason));
   json.key("losses").begin_array(Layout::kInline);
   for (const double loss : one.losses) json.value(loss);

@@ -26,8 +26,8 @@ struct ParityDataset {
 
 // {…envelope, "datasets": [{config, digest, synthetic}], "cases": [{config, engine, mesh,
 // precision, recompute, schedule, launcher, threads, numerics, verdict, max_rel_loss_diff,
-// max_rel_weight_diff, reason, losses, heldout_loss, seconds}], "passed", "failed"}.
-// max_rel_weight_diff is null where the weights were not at hand.
+// max_rel_weight_diff, max_rel_grad_norm_diff, reason, losses, heldout_loss, seconds}], "passed",
+// "failed"}. max_rel_weight_diff is null where the weights were not at hand.
 std::string parity_json(const Envelope& envelope, const std::vector<ParityDataset>& datasets,
                         const std::vector<ParityCase>& cases);
 

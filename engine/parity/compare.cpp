@@ -21,6 +21,14 @@ double loss_difference(const ParityRun& run, const ParityRun& reference) {
   return worst;
 }
 
+double grad_norm_difference(const ParityRun& run, const ParityRun& reference) {
+  double worst = 0;
+  for (std::size_t i = 0; i < run.grad_norms.size(); ++i) {
+    worst = std::max(worst, relative(run.grad_norms[i], reference.grad_norms[i]));
+  }
+  return worst;
+}
+
 double tensor_difference(const std::vector<float>& tensor, const std::vector<float>& reference) {
   if (tensor.size() != reference.size()) return std::numeric_limits<double>::infinity();
   double difference = 0;
@@ -73,8 +81,8 @@ std::string_view name(ParityVerdict verdict) {
 }
 
 ParityEnvelope envelope_of(planner::Precision precision) {
-  return precision == planner::Precision::kFloat32 ? ParityEnvelope{1e-5, 1e-3}
-                                                   : ParityEnvelope{2e-3, 2e-2};
+  return precision == planner::Precision::kFloat32 ? ParityEnvelope{1e-5, 1e-3, 1e-5}
+                                                   : ParityEnvelope{2e-3, 3e-1, 1e-2};
 }
 
 ParityOutcome compare(const ParityCell& cell, const ParityRun& run, const ParityRun& reference) {
@@ -84,13 +92,15 @@ ParityOutcome compare(const ParityCell& cell, const ParityRun& run, const Parity
                                        : "ended early: " + run.error;
     return outcome;
   }
-  if (run.losses.size() != reference.losses.size()) {
+  if (run.losses.size() != reference.losses.size() ||
+      run.grad_norms.size() != reference.grad_norms.size()) {
     outcome.reason = "ran " + std::to_string(run.losses.size()) + " of " +
                      std::to_string(reference.losses.size()) + " steps";
     return outcome;
   }
   outcome.max_rel_loss_diff = loss_difference(run, reference);
   outcome.max_rel_weight_diff = weight_difference(run, reference);
+  outcome.max_rel_grad_norm_diff = grad_norm_difference(run, reference);
   const ParityEnvelope envelope = envelope_of(cell.config.train.precision);
   if (!run.audit_failures.empty()) {
     outcome.reason = "audit: " + joined(run.audit_failures);
@@ -100,6 +110,8 @@ ParityOutcome compare(const ParityCell& cell, const ParityRun& run, const Parity
     outcome.reason = "canonical numerics, but other bits than the reference";
   } else if (outcome.max_rel_loss_diff > envelope.loss) {
     outcome.reason = "the loss is outside the envelope";
+  } else if (outcome.max_rel_grad_norm_diff > envelope.grad_norm) {
+    outcome.reason = "a gradient norm is outside the envelope";
   } else if (outcome.max_rel_weight_diff > envelope.weights || outcome.max_rel_weight_diff < 0) {
     outcome.reason = "the weights are outside the envelope";
   } else {

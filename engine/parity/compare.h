@@ -35,13 +35,15 @@ struct ParityOutcome {
   // ‖w − reference‖ ÷ ‖reference‖ of the tensor where it is largest; 0 for equal digests, −1 when
   // the weights of one of them are not at hand.
   double max_rel_weight_diff = 0;
-  std::string reason;  // of a failure
+  double max_rel_grad_norm_diff = 0;  // likewise, over steps
+  std::string reason;                 // of a failure
 };
 
 // How far a run in fast numerics may be from its reference.
 struct ParityEnvelope {
   double loss = 0;
   double weights = 0;
+  double grad_norm = 0;
 };
 ParityEnvelope envelope_of(planner::Precision precision);
 

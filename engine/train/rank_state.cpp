@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -35,22 +36,26 @@ void fill_normal(std::span<float> out, std::uint64_t seed, const std::string& na
   }
 }
 
-std::string stream_name(const std::string& tensor, const std::string& last_layer, Mutant mutant) {
-  if (mutant != Mutant::kSwappedLayers || !tensor.starts_with(last_layer)) return tensor;
-  return "layers.0." + tensor.substr(last_layer.size());
+std::string stream_name(const planner::Config& config, const std::string& tensor, Mutant mutant) {
+  const std::string prefix = "layers.";
+  if (mutant != Mutant::kSwappedStages || !tensor.starts_with(prefix)) return tensor;
+  std::size_t digits = 0;
+  const std::int64_t layer = std::stoll(tensor.substr(prefix.size()), &digits);
+  const std::int64_t layers = config.model.layers;
+  const std::int64_t of_next_stage = (layer + layers / config.parallel.pp) % layers;
+  return prefix + std::to_string(of_next_stage) + tensor.substr(prefix.size() + digits);
 }
 
 UnitStore::Fill initial_weights(const planner::Config& config, Mutant mutant) {
   const auto seed = static_cast<std::uint64_t>(config.train.seed);
   constexpr double kSigma = 0.02;
   const double residual = kSigma / std::sqrt(2.0 * static_cast<double>(config.model.layers));
-  const std::string last_layer = "layers." + std::to_string(config.model.layers - 1) + ".";
-  return [=](const planner::TensorSpec& tensor, std::int64_t begin, std::span<float> out) {
+  return [=, &config](const planner::TensorSpec& tensor, std::int64_t begin, std::span<float> out) {
     if (tensor.shape.size() == 1) {
       std::fill(out.begin(), out.end(), tensor.name.ends_with(".weight") ? 1.0F : 0.0F);
     } else {
       const bool back = tensor.name.ends_with(".proj.weight");
-      fill_normal(out, seed, stream_name(tensor.name, last_layer, mutant), begin,
+      fill_normal(out, seed, stream_name(config, tensor.name, mutant), begin,
                   back ? residual : kSigma);
     }
   };
@@ -70,7 +75,23 @@ TensorParallel tensor_parallel(const planner::Config& config, const MeshGroups& 
   tp.sequence_parallel = config.parallel.sequence_parallel;
   tp.direct = groups.reach.tp;
   if (mutant == Mutant::kMissingTensorSum) tp.missing_sum_for_test = 7;
+  tp.missing_norm_sum_for_test = mutant == Mutant::kMissingNormSum;
   return tp;
+}
+
+StoreFault store_fault(Mutant mutant) {
+  switch (mutant) {
+    case Mutant::kMissingSum:
+      return StoreFault::kSkippedSum;
+    case Mutant::kMissingReplicaSum:
+      return StoreFault::kSkippedReplicaSum;
+    case Mutant::kMissingTiedSum:
+      return StoreFault::kSkippedTiedSum;
+    case Mutant::kStaleGather:
+      return StoreFault::kStaleGather;
+    default:
+      return StoreFault::kNone;
+  }
 }
 
 std::unique_ptr<WorkerPool> make_workers(std::int64_t threads) {
@@ -128,8 +149,8 @@ RankState::RankState(const planner::Config& config, MeshGroups& groups, MemoryLe
       batch_(config.train.micro_batch_size, planner::sample_shape(config.model), ledger),
       runner_(std::make_unique<StageRunner>(schedule_of(config), groups.place.pp,
                                             make_chunks(groups), store_, groups.pp.get())) {
-  if (mutant == Mutant::kMissingSum) store_.seed_fault_for_test(StoreFault::kSkippedSum);
-  if (mutant == Mutant::kMissingTiedSum) store_.seed_fault_for_test(StoreFault::kSkippedTiedSum);
+  store_.seed_fault_for_test(store_fault(mutant));
+  if (mutant == Mutant::kLateInput) runner_->delay_inputs_for_test();
   if (saved != nullptr) {
     restore(store_, *saved);
   } else {
@@ -142,10 +163,12 @@ std::uint64_t RankState::packing_bytes() const {
   return static_cast<std::uint64_t>(FixedGemm::scratch_bytes(threads));
 }
 
-bool RankState::is_last_rank() const { return place_.rank + 1 == config_.parallel.ranks(); }
+bool RankState::is_last_of_several() const {
+  return place_.rank > 0 && place_.rank + 1 == config_.parallel.ranks();
+}
 
 void RankState::update(std::int64_t step, double lr, double gradient_scale) {
-  const bool stale = mutant_ == Mutant::kStaleShard && is_last_rank();
+  const bool stale = mutant_ == Mutant::kStaleShard && is_last_of_several();
   update_weights(store_, config_.train.optimizer, step, lr, gradient_scale, workers_.get(), stale);
 }
 
@@ -154,18 +177,20 @@ LossSum RankState::train_step(const TrainingData& data, std::int64_t step, float
   const std::int64_t sequences = config_.train.micro_batch_size;
   const std::int64_t first_of_step = (step - 1) * config_.train.global_batch_size;
   store_.begin_step();
-  return runner_->train(step, loss_scale, [&](std::int64_t micro_batch) {
+  const auto load = [&](std::int64_t micro_batch) {
     const std::int64_t leaf =
         planner::leaf_index(shape.gradient_shards(), shape.micro_batches, place_.dp, micro_batch);
     batch_.load_training(*data.train, data.sampler,
                          static_cast<std::uint64_t>(first_of_step + leaf * sequences));
-    if (mutant_ == Mutant::kLostMicroBatch && is_last_rank() &&
+    if (mutant_ == Mutant::kLostMicroBatch && is_last_of_several() &&
         micro_batch + 1 == shape.micro_batches) {
       masked_.assign(batch_.targets().size(), kMaskedTarget);
       return Batch{batch_.inputs(), masked_, leaf * sequences};
     }
     return Batch{batch_.inputs(), batch_.targets(), leaf * sequences};
-  });
+  };
+  // By reference: what it captures does not fit into a std::function without an allocation.
+  return runner_->train(step, loss_scale, std::ref(load));
 }
 
 LossSum RankState::evaluate(const TrainingData& data) {

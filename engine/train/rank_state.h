@@ -47,7 +47,7 @@ class RankState {
  private:
   StoreGroups store_groups(const MeshGroups& groups) const;
   std::vector<TransformerChunk> make_chunks(const MeshGroups& groups);
-  bool is_last_rank() const;
+  bool is_last_of_several() const;
 
   const planner::Config& config_;
   const planner::RankPlace place_;

@@ -1,5 +1,6 @@
 #include "engine/train/update.h"
 
+#include <functional>
 #include <utility>
 
 #include "engine/optimizer/adamw.h"
@@ -55,7 +56,7 @@ void update_run(const ShardRun& run, const Elements& own, const planner::Optimiz
 
 void update_weights(UnitStore& store, const planner::OptimizerSpec& optimizer, std::int64_t step,
                     double lr, double gradient_scale, WorkerPool* workers, bool forget_one) {
-  store.for_each_shard([&](const ShardRun& run) {
+  const auto update = [&](const ShardRun& run) {
     if (std::exchange(forget_one, false)) return;
     share_out(workers, static_cast<std::int64_t>(run.weights.size()),
               [&](int, std::int64_t begin, std::int64_t end) {
@@ -63,7 +64,9 @@ void update_weights(UnitStore& store, const planner::OptimizerSpec& optimizer, s
                 update_run(run, own, optimizer, step, lr, gradient_scale);
                 if (!run.ema.empty()) ema_step(own.of(run.ema), own.of(run.weights), kEmaDecay);
               });
-  });
+  };
+  // By reference: what it captures does not fit into a std::function without an allocation.
+  store.for_each_shard(std::ref(update));
   store.publish();
 }
 

@@ -77,6 +77,20 @@ class TrainAudit(NqdTestCase):
                          [step["loss"] for step in two["steps"]])
         self.assertIn("ema", {row["category"] for row in two["audit"]})
 
+    def test_skipped_steps_are_in_the_summary(self):
+        settings = ["train.steps=6", "train.optimizer.learning_rate=1e30", "train.micro_batch_size=8",
+                    "train.optimizer.warmup_steps=0", "train.optimizer.grad_clip=0"]
+        case = (GPT, (1, 1, 1), settings, [])
+        seen = []
+
+        def run(*arguments):
+            seen.append(nqd(*arguments, "--ranks", 1))
+            return seen[0]
+
+        evidence = self.train("skipped", case, run)
+        self.assertEqual(5, evidence["skipped_steps"])
+        self.assertIn("5 of 6 steps were skipped", seen[0][2])
+
     @needs_mpi
     def test_processes(self):
         for number, case in enumerate([CASES[1], CASES[3], CASES[6]]):

@@ -19,6 +19,8 @@ struct TensorParallel {
   bool direct = true;
   // Test only: of every so many of a chunk's sums the last is left out, on every rank; 0: none.
   int missing_sum_for_test = 0;
+  // Test only: under sequence parallelism the gradients of norms are not summed.
+  bool missing_norm_sum_for_test = false;
 };
 
 // One micro-batch on its way through a chunk: which buffers are its own

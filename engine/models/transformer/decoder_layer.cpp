@@ -290,8 +290,7 @@ void DecoderLayer<S>::backward_weight(const UnitGradients& to, const LayerActiva
   }
 
   if (c_.group.sequence_parallel()) {
-    c_.group.template sum<float>(
-        {stash.replicated, static_cast<std::size_t>(replicated_.elements())});
+    c_.group.sum_replicated({stash.replicated, static_cast<std::size_t>(replicated_.elements())});
   }
   replicated_.add(to.own, stash.replicated);
 }

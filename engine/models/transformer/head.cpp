@@ -32,7 +32,7 @@ void FinalNorm<S>::backward_input(const S* weights, const HeadBuffers<S>& a, flo
 template <typename S>
 void FinalNorm<S>::backward_weight(float* gradients, float* replicated) {
   if (c_.group.sequence_parallel()) {
-    c_.group.template sum<float>({replicated, static_cast<std::size_t>(replicated_.elements())});
+    c_.group.sum_replicated({replicated, static_cast<std::size_t>(replicated_.elements())});
   }
   replicated_.add(gradients, replicated);
 }

@@ -28,6 +28,10 @@ class TensorGroup {
          .out = std::as_writable_bytes(values),
          .type = type_of<S>()});
   }
+  // The same of gradients to which each rank has added its own rows alone (sequence parallelism).
+  void sum_replicated(std::span<float> gradients) {
+    if (!tp_.missing_norm_sum_for_test) sum(gradients);
+  }
   void maximum(std::span<float> values);
   // `out` receives this rank's part of the sum.
   template <typename S>

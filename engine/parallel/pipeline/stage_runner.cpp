@@ -180,6 +180,10 @@ void StageRunner::receive_input(std::size_t at, std::int64_t micro_batch, const 
   const std::span<std::byte> input = chunks_[at].input(pass.slot);
   if (stage_of(before) != stage_) {
     links_->receive(Direction::kForward, stage_of(before), input);
+    if (!delays_inputs_) return;
+    std::vector<std::byte>& late = places_[at].late;
+    late.resize(input.size());
+    std::swap_ranges(input.begin(), input.end(), late.begin());
     return;
   }
   const std::size_t giver = index_of(before);

@@ -49,6 +49,10 @@ class StageRunner {
   // Collective likewise. Forward alone, of `micro_batches`.
   LossSum evaluate(std::int64_t micro_batches, const Load& load);
 
+  // A defect for tests: what a chunk receives from another stage it computes with one micro-batch
+  // later.
+  void delay_inputs_for_test() { delays_inputs_ = true; }
+
   // Most micro-batches in flight at a time, so far, by chunk of this stage.
   std::int64_t peak_slots(std::size_t chunk) const { return places_[chunk].peak_slots; }
   collectives::TrafficCount traffic() const;
@@ -65,6 +69,7 @@ class StageRunner {
     std::vector<collectives::Work> gradient_sends;  // by gradient buffer
     std::int64_t next_gradient = 0;
     std::int64_t peak_slots = 0;
+    std::vector<std::byte> late;  // of a mutant: the input of the micro-batch before
   };
 
   void forward(std::size_t at, std::int64_t micro_batch, const Load& load, LossSum& sum);
@@ -93,7 +98,8 @@ class StageRunner {
   UnitStore& store_;
   std::unique_ptr<PipelineLinks> links_;
   std::vector<Place> places_;
-  Pass context_;    // what all passes of a step share
+  Pass context_;  // what all passes of a step share
+  bool delays_inputs_ = false;
   int table_ = -1;  // the token table's place in the store, −1 on a stage without it
 };
 

@@ -124,7 +124,7 @@ float* GradientStore::begin_sharded(int unit) {
   for (Slot& slot : slots_) {
     if (slot.unit == unit) settle(slot);
   }
-  std::deque<std::size_t>& turn = turn_[layout_.units[static_cast<std::size_t>(unit)].role];
+  std::vector<std::size_t>& turn = turn_[layout_.units[static_cast<std::size_t>(unit)].role];
   const auto free = std::find_if(turn.begin(), turn.end(), [&](std::size_t index) {
     return slots_[index].unit < 0 || slots_[index].started;
   });
@@ -133,8 +133,7 @@ float* GradientStore::begin_sharded(int unit) {
                  " units of one role are open at a time");
   }
   const std::size_t index = *free;
-  turn.erase(free);
-  turn.push_back(index);
+  std::rotate(free, free + 1, turn.end());
   Slot& slot = slots_[index];
   settle(slot);
   UnitState& state = states_[static_cast<std::size_t>(unit)];
@@ -201,7 +200,7 @@ void GradientStore::keep_own_for_test(const Slot& slot, float* out) const {
 
 void GradientStore::skip_first_sum_for_test() {
   skips_first_ = sharded();
-  if (!sharded()) replicas_.skip_first_for_test();
+  if (!sharded()) skip_first_replica_sum_for_test();
 }
 
 void GradientStore::settle(Slot& slot) {

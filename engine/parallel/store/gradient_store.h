@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <span>
@@ -44,6 +43,7 @@ class GradientStore {
   // before it.
   const float* leaf(int unit) const;
   void skip_first_sum_for_test();
+  void skip_first_replica_sum_for_test() { replicas_.skip_first_for_test(); }
   void skip_tied_sum_for_test() { skips_tied_ = true; }
 
   // After finish_step: what the step's gradients of the elements that this rank updates add up to.
@@ -89,9 +89,9 @@ class GradientStore {
   ReplicaSums replicas_;
   std::vector<UnitState> states_;
   std::vector<Slot> slots_;
-  std::map<planner::UnitRole, float*> leaves_;                 // with S = 1
-  std::map<planner::UnitRole, std::deque<std::size_t>> turn_;  // slots of a role, oldest first
-  std::vector<planner::Bucket> buckets_;                       // ddp
+  std::map<planner::UnitRole, float*> leaves_;                  // with S = 1
+  std::map<planner::UnitRole, std::vector<std::size_t>> turn_;  // slots of a role, oldest first
+  std::vector<planner::Bucket> buckets_;                        // ddp
   std::vector<bool> bucket_started_;
   double waited_s_ = 0;
   bool skips_first_ = false;

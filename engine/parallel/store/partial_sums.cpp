@@ -54,6 +54,10 @@ void PartialSums::add(std::size_t index, std::int64_t offset, std::span<const fl
                            DType::kFloat32);
 }
 
+std::span<std::byte> PartialSums::whole(std::int64_t offset, std::int64_t count) const {
+  return std::as_writable_bytes(std::span(sum(offset), static_cast<std::size_t>(count)));
+}
+
 std::vector<std::span<std::byte>> PartialSums::left(std::int64_t offset, std::int64_t count) const {
   std::vector<std::span<std::byte>> found;
   for (std::size_t node = 0; node < nodes_; ++node) {

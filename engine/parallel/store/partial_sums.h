@@ -27,8 +27,10 @@ class PartialSums {
   void add(std::size_t index, std::int64_t offset, std::span<const float> leaf) const;
 
   // After the last addition: [offset, offset + count) of every partial sum left, ascending; one
-  // where this replica's sum is whole. The first is also where the sum of all replicas goes.
+  // where this replica's sum is whole.
   std::vector<std::span<std::byte>> left(std::int64_t offset, std::int64_t count) const;
+  // The first of them, which is also where the sum of all replicas goes.
+  std::span<std::byte> whole(std::int64_t offset, std::int64_t count) const;
   float* sum(std::int64_t offset) const { return vectors_.front() + offset; }
   const planner::AdditionOrder& order() const { return order_; }
 

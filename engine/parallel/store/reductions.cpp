@@ -48,7 +48,7 @@ ReplicaSums::ReplicaSums(const StoreLayout& layout, const PartialSums& sums, Mem
 }
 
 std::span<std::byte> ReplicaSums::output(const Part& part) const {
-  const std::span<std::byte> all = sums_.left(part.offset, part.count).front();
+  const std::span<std::byte> all = sums_.whole(part.offset, part.count);
   if (collective_ == Collective::kAllReduce) return all;
   const std::size_t own = all.size() / static_cast<std::size_t>(layout_.summed_over->size());
   return all.subspan(static_cast<std::size_t>(layout_.summed_over->rank()) * own, own);
@@ -62,7 +62,7 @@ void ReplicaSums::start(std::int64_t offset, std::int64_t count) {
     deferred_.push_back(part);
     return;
   }
-  const std::span<std::byte> in = sums_.left(offset, count).front();
+  const std::span<std::byte> in = sums_.whole(offset, count);
   pending_.push_back(layout_.summed_over->start(
       {collective_, in, output(part), DType::kFloat32, ReduceOp::kSum}, algorithm(in.size())));
 }

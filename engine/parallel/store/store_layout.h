@@ -71,9 +71,10 @@ struct StoreLayout {
 // Test only: what a store does wrong on every rank alike, to show that its tests notice.
 enum class StoreFault : std::uint8_t {
   kNone,
-  kSkippedSum,      // the first sum over ranks of every step is left out
-  kSkippedTiedSum,  // the ends of a tied head on two stages keep their own gradients
-  kStaleShard,      // other ranks' parts of the first unit are never fetched
+  kSkippedSum,         // the first sum over ranks of every step is left out
+  kSkippedReplicaSum,  // the first sum over replicas of every step is left out
+  kSkippedTiedSum,     // the ends of a tied head on two stages keep their own gradients
+  kStaleGather,        // once it has been there, the first unit is never gathered again
 };
 
 // The call that throws is a programming error of the store's user. NQD2050.

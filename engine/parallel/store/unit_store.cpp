@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "collectives/types.h"
-#include "engine/parallel/store/range.h"
 #include "engine/parallel/store/share_out.h"
 
 namespace nqd::engine {
@@ -27,11 +27,41 @@ void narrow(std::span<const float> from, DType type, std::byte* to) {
   }
 }
 
+struct Range {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  bool empty() const { return begin >= end; }
+};
+
+Range overlap(const Range& a, const Range& b) {
+  return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
+}
+
+// The ranges of a local tensor that hold something of the full one: pieces that touch are one.
+std::vector<Range> held_ranges(const planner::LocalTensor& tensor) {
+  std::vector<Range> held;
+  for (const planner::Piece& piece : tensor.pieces) {
+    if (held.empty() || held.back().end != piece.local) held.push_back({piece.local, piece.local});
+    held.back().end += piece.count;
+  }
+  return held;
+}
+
 std::span<float> floats(float* data, std::int64_t count) {
   return {data, static_cast<std::size_t>(count)};
 }
 
 }  // namespace
+
+void for_each_piece(
+    const planner::LocalTensor& tensor, std::int64_t local, std::int64_t count,
+    const std::function<void(std::int64_t full, std::int64_t local, std::int64_t count)>& f) {
+  const Range wanted{local, local + count};
+  for (const planner::Piece& piece : tensor.pieces) {
+    const Range part = overlap({piece.local, piece.local + piece.count}, wanted);
+    if (!part.empty()) f(piece.full + part.begin - piece.local, part.begin, part.end - part.begin);
+  }
+}
 
 UnitStore::UnitStore(const planner::StateShape& shape, std::vector<planner::LocalUnit> units,
                      const StoreGroups& groups, std::int64_t tp_rank, MemoryLedger* ledger,
@@ -41,10 +71,30 @@ UnitStore::UnitStore(const planner::StateShape& shape, std::vector<planner::Loca
       memory_(planner::state_buffers(shape, layout_.units, layout_.rank), ledger),
       weights_(layout_, memory_),
       gradients_(layout_, memory_, ledger),
-      held_(held_runs(layout_.units)),
-      runs_(updated_runs(layout_.shape, layout_.units, layout_.rank)) {}
+      of_threads_(pool == nullptr ? 1 : static_cast<std::size_t>(pool->threads())) {
+  find_runs();
+  for (const Run& run : runs_) shards_.push_back(shard_of(run));
+}
 
-const planner::LocalTensor& UnitStore::tensor_of(const UnitRun& run) const {
+void UnitStore::find_runs() {
+  for (std::size_t index = 0; index < layout_.size(); ++index) {
+    const auto unit = static_cast<int>(index);
+    const std::vector<planner::LocalTensor>& tensors = layout_.units[index].tensors;
+    for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor) {
+      for (const Range& held : held_ranges(tensors[tensor])) {
+        held_.push_back({unit, tensor, tensors[tensor].offset + held.begin, held.end - held.begin});
+      }
+    }
+  }
+  for (const Run& held : held_) {
+    if (!place(held.unit).holds_weights()) continue;
+    const Range own = overlap({held.begin, held.begin + held.count},
+                              {layout_.own_begin(held.unit), layout_.own_end(held.unit)});
+    if (!own.empty()) runs_.push_back({held.unit, held.tensor, own.begin, own.end - own.begin});
+  }
+}
+
+const planner::LocalTensor& UnitStore::tensor_of(const Run& run) const {
   return layout_.units[static_cast<std::size_t>(run.unit)].tensors[run.tensor];
 }
 
@@ -109,6 +159,7 @@ OpenGradient UnitStore::open_gradient(int unit) {
   return gradients_.begin(unit, Clearing::kVectors);
 }
 void UnitStore::end_gradient(int unit) {
+  if (overflows_) overflow(unit);
   if (measures_) measure(unit, gradients_.leaf(unit));
   gradients_.end(unit);
 }
@@ -118,27 +169,27 @@ bool UnitStore::is_table(int unit) const {
   return layout_.units[static_cast<std::size_t>(unit)].role == planner::UnitRole::kTokenEmbedding;
 }
 
-bool UnitStore::counts(const UnitRun& run) const {
-  return speaks_for(layout_.units[static_cast<std::size_t>(run.unit)], tensor_of(run), tp_rank_);
+bool UnitStore::counts(const Run& run) const {
+  const planner::UnitRole role = layout_.units[static_cast<std::size_t>(run.unit)].role;
+  return role != planner::UnitRole::kTied && (!tensor_of(run).replicated || tp_rank_ == 0);
 }
 
-void UnitStore::add_squares(const float* values, std::int64_t count, ExactSum& sum) const {
-  const auto threads = static_cast<std::size_t>(layout_.pool ? layout_.pool->threads() : 1);
-  std::vector<ExactSum> sums(threads);
+void UnitStore::add_squares(const float* values, std::int64_t count, ExactSum& sum) {
+  std::fill(of_threads_.begin(), of_threads_.end(), ExactSum());
   share_out(layout_.pool, count, [&](int worker, std::int64_t begin, std::int64_t end) {
-    sums[static_cast<std::size_t>(worker)].add_squares(
+    of_threads_[static_cast<std::size_t>(worker)].add_squares(
         {values + begin, static_cast<std::size_t>(end - begin)});
   });
-  for (const ExactSum& of_thread : sums) sum.add(of_thread);
+  for (const ExactSum& of_thread : of_threads_) sum.add(of_thread);
 }
 
-ExactSum UnitStore::squared(bool with_table) const {
+ExactSum UnitStore::squared(bool with_table) {
   ExactSum sum;
   // Replicas have equal sums: each counts its share.
   const bool copies = layout_.shape.engine != planner::Engine::kZero1;
   const auto replicas = static_cast<std::size_t>(copies ? layout_.shape.replicas() : 1);
   const auto replica = static_cast<std::size_t>(copies ? layout_.replica : 0);
-  for (const UnitRun& run : runs_) {
+  for (const Run& run : runs_) {
     if (!counts(run) || (is_table(run.unit) && !with_table)) continue;
     const collectives::Chunk share =
         collectives::chunk_of(static_cast<std::size_t>(run.count), replicas, replica);
@@ -148,8 +199,8 @@ ExactSum UnitStore::squared(bool with_table) const {
   return sum;
 }
 
-ExactSum UnitStore::squared_gradients() const { return squared(true); }
-ExactSum UnitStore::squared_gradients_but_table() const { return squared(false); }
+ExactSum UnitStore::squared_gradients() { return squared(true); }
+ExactSum UnitStore::squared_gradients_but_table() { return squared(false); }
 
 std::int64_t UnitStore::measured_leaves() const {
   const planner::StateShape& shape = layout_.shape;
@@ -158,14 +209,23 @@ std::int64_t UnitStore::measured_leaves() const {
 
 void UnitStore::measure(int unit, const float* leaf) {
   if (leaf == nullptr || is_table(unit)) return;
-  for (const UnitRun& held : held_) {
+  for (const Run& held : held_) {
     if (held.unit != unit || !counts(held)) continue;
     add_squares(leaf + held.begin, held.count, leaves_);
   }
 }
 
+void UnitStore::overflow(int unit) {
+  float* const gradient = begin_gradient(unit);
+  for (const planner::LocalTensor& tensor : layout_.units[static_cast<std::size_t>(unit)].tensors) {
+    if (tensor.shape.size() < 2 || (tensor.replicated && tp_rank_ > 0)) continue;
+    if (tensor.elements() == 0) continue;
+    gradient[tensor.offset] = std::numeric_limits<float>::infinity();
+  }
+}
+
 std::optional<std::string> UnitStore::first_non_finite() const {
-  for (const UnitRun& run : runs_) {
+  for (const Run& run : runs_) {
     const auto values = floats(gradient(run.unit, run.begin), run.count);
     const auto bad = std::find_if(values.begin(), values.end(),
                                   [](float value) { return !std::isfinite(value); });
@@ -181,7 +241,7 @@ std::optional<std::string> UnitStore::first_non_finite() const {
   return std::nullopt;
 }
 
-ShardRun UnitStore::shard_of(const UnitRun& run) const {
+ShardRun UnitStore::shard_of(const Run& run) const {
   ShardRun shard;
   shard.tensor = &tensor_of(run);
   shard.unit = run.unit;
@@ -198,12 +258,23 @@ ShardRun UnitStore::shard_of(const UnitRun& run) const {
 void UnitStore::for_each_shard(const std::function<void(const ShardRun&)>& f) {
   // Peers may still read the own part of an earlier publish.
   weights_.settle();
-  for (const UnitRun& run : runs_) f(shard_of(run));
+  for (const ShardRun& shard : shards_) f(shard);
+}
+
+// Replicas that hold the same part each save a piece of it.
+UnitStore::Run UnitStore::saved_part(const Run& run) const {
+  const planner::StateShape& shape = layout_.shape;
+  const std::int64_t piece = shape.saved(place(run.unit).elements);
+  const std::int64_t copy = shape.savers() > 1 ? layout_.replica : 0;
+  const std::int64_t begin = layout_.own_begin(run.unit) + copy * piece;
+  const Range own = overlap({run.begin, run.begin + run.count}, {begin, begin + piece});
+  return {run.unit, run.tensor, own.begin, own.empty() ? 0 : own.end - own.begin};
 }
 
 void UnitStore::for_each_saved(const std::function<void(const ShardRun&)>& f) {
-  for (const UnitRun& run : saved_runs(layout_.shape, layout_.units, layout_.rank, tp_rank_)) {
-    f(shard_of(run));
+  for (const Run& run : runs_) {
+    const Run saved = saved_part(run);
+    if (counts(run) && saved.count > 0) f(shard_of(saved));
   }
 }
 
@@ -218,7 +289,7 @@ std::span<float> UnitStore::snapshot() const {
 }
 
 void UnitStore::narrow_own_weights() {
-  for (const UnitRun& run : runs_) {
+  for (const Run& run : runs_) {
     share_out(layout_.pool, run.count, [&](int, std::int64_t begin, std::int64_t end) {
       narrow(floats(state("master", 0, run.unit, run.begin + begin), end - begin),
              layout_.shape.weights, weights_.kept(run.unit, run.begin + begin));
@@ -234,12 +305,13 @@ void UnitStore::publish() {
 void UnitStore::seed_fault_for_test(StoreFault fault) {
   if (fault == StoreFault::kSkippedSum) gradients_.skip_first_sum_for_test();
   if (fault == StoreFault::kSkippedTiedSum) gradients_.skip_tied_sum_for_test();
-  if (fault == StoreFault::kStaleShard) weights_.keep_first_stale_for_test();
+  if (fault == StoreFault::kSkippedReplicaSum) gradients_.skip_first_replica_sum_for_test();
+  if (fault == StoreFault::kStaleGather) weights_.keep_first_stale_for_test();
 }
 
 void UnitStore::append_weights(int unit, const planner::LocalTensor& tensor,
                                std::vector<float>& out) const {
-  for (const UnitRun& run : runs_) {
+  for (const Run& run : runs_) {
     if (run.unit != unit || &tensor_of(run) != &tensor) continue;
     const auto values = floats(float_weights(unit, run.begin), run.count);
     out.insert(out.end(), values.begin(), values.end());

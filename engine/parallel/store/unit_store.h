@@ -42,7 +42,6 @@
 #include "engine/parallel/store/gradient_store.h"
 #include "engine/parallel/store/store_layout.h"
 #include "engine/parallel/store/store_memory.h"
-#include "engine/parallel/store/unit_runs.h"
 #include "engine/parallel/store/weight_store.h"
 
 namespace nqd::engine {
@@ -57,6 +56,12 @@ struct ShardRun {
   std::vector<std::span<float>> moments{};
   std::span<float> ema{};  // empty without
 };
+
+// Calls f(full, local, count) for the pieces of [local, local + count) of a local tensor: indices
+// in the full tensor and in the local one.
+void for_each_piece(
+    const planner::LocalTensor& tensor, std::int64_t local, std::int64_t count,
+    const std::function<void(std::int64_t full, std::int64_t local, std::int64_t count)>& f);
 
 class UnitStore {
  public:
@@ -111,7 +116,7 @@ class UnitStore {
   // Σ g² over the elements that are this rank's to count: over all ranks of the world, each
   // parameter once. A replicated tensor is counted by tp rank 0, a tied table as embedding, padding
   // never. After finish_step.
-  ExactSum squared_gradients() const;
+  ExactSum squared_gradients();
 
   // For the gradient noise scale, while switched on: Σ over micro-batches of |their gradient|², of
   // the elements that this rank is to count of each, but for the token table, whose two uses may be
@@ -121,14 +126,15 @@ class UnitStore {
   const ExactSum& squared_leaves() const { return leaves_; }
   std::int64_t measured_leaves() const;
   // squared_gradients without the token table.
-  ExactSum squared_gradients_but_table() const;
+  ExactSum squared_gradients_but_table();
   // The first gradient that is NaN or infinite among those that this rank updates: "layers.3.…
   // element 17". After finish_step.
   std::optional<std::string> first_non_finite() const;
 
   // What this rank updates. Valid while the store lives, gradients after finish_step.
   void for_each_shard(const std::function<void(const ShardRun&)>& f);
-  // The same, of what this rank saves (unit_runs.h).
+  // The same, of what this rank saves: over all ranks of the world each element of the model once.
+  // Copies share the work.
   void for_each_saved(const std::function<void(const ShardRun&)>& f);
   // Room for a copy of what this rank saves; empty where the shape has none.
   std::span<float> snapshot() const;
@@ -137,15 +143,26 @@ class UnitStore {
   void publish();
 
   void seed_fault_for_test(StoreFault fault);
+  // While on, every matrix that this rank counts gets an infinite gradient.
+  void overflow_for_test(bool on) { overflows_ = on; }
 
   // Appends the float32 weights (the master where there is one) of the elements of a tensor that
   // this rank updates, ascending, padding left out.
   void append_weights(int unit, const planner::LocalTensor& tensor, std::vector<float>& out) const;
 
  private:
+  struct Run {
+    int unit = 0;
+    std::size_t tensor = 0;
+    std::int64_t begin = 0;  // in the padded unit
+    std::int64_t count = 0;
+  };
+
   const UnitPlace& place(int unit) const { return layout_.places[static_cast<std::size_t>(unit)]; }
-  const planner::LocalTensor& tensor_of(const UnitRun& run) const;
-  ShardRun shard_of(const UnitRun& run) const;
+  const planner::LocalTensor& tensor_of(const Run& run) const;
+  ShardRun shard_of(const Run& run) const;
+  Run saved_part(const Run& run) const;
+  void find_runs();
   void fill_piece(int unit, const planner::TensorSpec& tensor, std::int64_t full,
                   std::int64_t begin, std::int64_t count, const Fill& fill);
   float* state(const char* name, std::size_t index, int unit, std::int64_t begin) const;
@@ -155,19 +172,23 @@ class UnitStore {
   void narrow_own_weights();
   bool is_table(int unit) const;
   // Whether this rank counts the run's elements in norms.
-  bool counts(const UnitRun& run) const;
-  ExactSum squared(bool with_table) const;
-  void add_squares(const float* values, std::int64_t count, ExactSum& sum) const;
+  bool counts(const Run& run) const;
+  ExactSum squared(bool with_table);
+  void add_squares(const float* values, std::int64_t count, ExactSum& sum);
   void measure(int unit, const float* leaf);
+  void overflow(int unit);
 
   StoreLayout layout_;
   std::int64_t tp_rank_;
   StoreMemory memory_;
   WeightStore weights_;
   GradientStore gradients_;
-  std::vector<UnitRun> held_;
-  std::vector<UnitRun> runs_;  // what of it this rank updates
+  std::vector<Run> held_;             // of every unit, padding left out
+  std::vector<Run> runs_;             // what of it this rank updates
+  std::vector<ShardRun> shards_;      // they, as callers see them
+  std::vector<ExactSum> of_threads_;  // of a call of add_squares
   bool measures_ = false;
+  bool overflows_ = false;
   ExactSum leaves_;
 };
 

@@ -54,7 +54,8 @@ void WeightStore::start(Slot& slot, int unit) {
   slot.unit = unit;
   slot.users = 0;
   const UnitPlace& at = place(unit);
-  if (at.padded == 0 || (stale_ && unit == 0)) return;
+  if (at.padded == 0) return;
+  if (stale_ && unit == 0 && std::exchange(was_there_, true)) return;
   const auto bytes = [&](std::int64_t elements) {
     return static_cast<std::size_t>(elements * element_);
   };

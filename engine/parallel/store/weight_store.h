@@ -63,6 +63,7 @@ class WeightStore {
   std::vector<bool> is_arriving_;
   double waited_s_ = 0;
   bool stale_ = false;
+  bool was_there_ = false;  // the first unit, where units are gathered for a use
 };
 
 }  // namespace nqd::engine

@@ -158,7 +158,7 @@ TEST_CASE("zero3 gathers once a use, ahead of it where asked, and never what is 
   }));
 }
 
-TEST_CASE("a shard that goes stale is noticed") {
+TEST_CASE("a unit that is not gathered again is noticed") {
   for (const Engine engine : {Engine::kZero1, Engine::kZero2, Engine::kZero3}) {
     const Case one{engine, 2, 1, 1, Numerics::kCanonical};
     std::vector<float> right;
@@ -168,7 +168,8 @@ TEST_CASE("a shard that goes stale is noticed") {
         const toy::Groups groups(world, one);
         engine::UnitStore store(toy::shape_of(one), toy::units(), groups.groups(), 0, nullptr);
         store.initialize(toy::fill);
-        if (found == &stale) store.seed_fault_for_test(engine::StoreFault::kStaleShard);
+        if (found == &stale) store.seed_fault_for_test(engine::StoreFault::kStaleGather);
+        toy::all_weights(store);
         toy::run_gradients(store);
         toy::update(store);
         const std::vector<float> weights = toy::all_weights(store);

@@ -12,8 +12,7 @@
 
 namespace nqd::engine {
 
-// Written from its start to its end; closed by the destructor. What no sync followed may be
-// missing.
+// Written from its start to its end; closed by the destructor.
 class StorageFile {
  public:
   virtual ~StorageFile() = default;
@@ -28,8 +27,7 @@ class StorageInput {
   virtual std::uint64_t size() const = 0;
   // Precondition: offset + out.size() ≤ size().
   virtual void read(std::uint64_t offset, std::span<std::byte> out) const = 0;
-  // Later reads come from the disk, not from memory, where the system allows to ask for that; of
-  // one thread at a time.
+  // Later reads come from the disk, not from memory, where the system allows to ask for that.
   virtual void drop_cache() const = 0;
 };
 

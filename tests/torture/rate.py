@@ -17,7 +17,7 @@ LEAST_S = 20
 def dd(tools, *words):
     done = tools.run("dd", "bs=1M", "status=none", *words, timeout=600)
     if done.code != 0:
-        raise Failure("dd: " + done.why())
+        raise Failure("dd: " + done.err)
     return done.seconds
 
 
@@ -34,11 +34,10 @@ def dd_rates(tools, source, target, size):
 def nqd_rates(tools, folder, size):
     done = tools.run(tools.tool, "rate", folder, size, FILES, timeout=600)
     if done.code != 0:
-        raise Failure("torture_tool rate: " + done.why())
+        raise Failure("torture_tool rate: " + done.err)
     shutil.rmtree(folder)
     found = {name: float(value) for name, value in (line.split() for line in done.out.splitlines())}
-    rates = {name: found["bytes"] / found[name + "_s"] for name in ("save", "read_back", "load")}
-    return {**rates, "of_save_cpu": found["bytes"] / found["cpu_s"]}
+    return {name: found["bytes"] / found[name + "_s"] for name in ("save", "read_back", "load")}
 
 
 def size_for(tools, source, seconds):

@@ -53,17 +53,6 @@ std::unique_ptr<engine::TokenSamples> write_tokens(const std::filesystem::path& 
   return std::make_unique<engine::TokenSamples>(engine::TokenFile(path), config.model.sequence);
 }
 
-engine::TrainingData make_data(const std::filesystem::path& folder, const Config& config,
-                               std::int64_t train_samples) {
-  const planner::TrainSpec& train = config.train;
-  const std::int64_t samples =
-      train_samples > 0 ? train_samples : train.steps * train.global_batch_size;
-  const std::int64_t heldout = train.eval_batches * train.micro_batch_size;
-  return {write_tokens(folder / "train.tokens", config, 0, samples),
-          write_tokens(folder / "heldout.tokens", config, 1, heldout),
-          engine::Sampler(static_cast<std::uint64_t>(samples), kSeed), ""};
-}
-
 // Writes what a rank updates into whole tensors; a value that is there already must be the same.
 void collect(engine::UnitStore& store, Tensors& whole, std::vector<std::string>& unlike) {
   store.for_each_shard([&](const engine::ShardRun& run) {
@@ -213,6 +202,17 @@ std::string violations(const Config& config) {
     }
   }
   return joined(found);
+}
+
+engine::TrainingData make_data(const std::filesystem::path& folder, const Config& config,
+                               std::int64_t train_samples) {
+  const planner::TrainSpec& train = config.train;
+  const std::int64_t samples =
+      train_samples > 0 ? train_samples : train.steps * train.global_batch_size;
+  const std::int64_t heldout = train.eval_batches * train.micro_batch_size;
+  return {write_tokens(folder / "train.tokens", config, 0, samples),
+          write_tokens(folder / "heldout.tokens", config, 1, heldout),
+          engine::Sampler(static_cast<std::uint64_t>(samples), kSeed), ""};
 }
 
 engine::ParityRun run(const Config& config, std::int64_t train_samples) {

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "engine/data/training_data.h"
 #include "engine/parity/compare.h"
 #include "engine/train/step_totals.h"
 #include "planner/spec.h"
@@ -35,6 +37,10 @@ std::string words(const planner::Config& config);
 // The rules that the config breaks, "; " between them; empty: it runs.
 std::string violations(const planner::Config& config);
 
+// Random text of the model's vocabulary, the same for every mesh, in files of `folder`.
+// `train_samples`: how many sequences there are; 0: as many as the steps take.
+engine::TrainingData make_data(const std::filesystem::path& folder, const planner::Config& config,
+                               std::int64_t train_samples = 0);
 // Trains on random text of the model's vocabulary, the same for every mesh. `train_samples`: how
 // many sequences there are; 0: as many as the steps take.
 engine::ParityRun run(const planner::Config& config, std::int64_t train_samples = 0);

@@ -1,4 +1,5 @@
-// nqd checkpoint list | inspect | verify | diff | export | prune: what a run has saved.
+// nqd checkpoint list | inspect | verify | diff | export | prune: what a run has saved; reshard and
+// import are in checkpoint_offline.cpp.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -11,9 +12,11 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "cli/checkpoint_offline.h"
 #include "cli/command.h"
 #include "engine/checkpoint/compare.h"
 #include "engine/checkpoint/generations.h"
+#include "engine/checkpoint/keep.h"
 #include "engine/checkpoint/reader.h"
 #include "engine/io/hugging_face.h"
 #include "planner/config/config.h"
@@ -139,27 +142,9 @@ int run_diff(const Flags& flags) {
   return found.same() ? 0 : static_cast<int>(ExitCode::kNo);
 }
 
-// The model section as the run had it.
-planner::ModelSpec model_of(const engine::Manifest& manifest) {
-  std::string text;
-  std::string section;
-  for (const auto& [key, value] : manifest.config) {
-    if (!key.starts_with("model.")) continue;
-    const std::size_t dot = key.rfind('.');
-    const std::string parent = key.substr(0, dot);
-    // "model.moe" is a section of the model's.
-    const std::string indent = parent == "model" ? "  " : "    ";
-    if (text.empty()) text = "model:\n";
-    if (parent != section && parent != "model") text += "  " + parent.substr(6) + ":\n";
-    section = parent;
-    text += indent + key.substr(dot + 1) + ": " + value + "\n";
-  }
-  return planner::load_config_text(text, manifest.generation).config.model;
-}
-
 int run_export(const Flags& flags) {
   const engine::CheckpointReader reader(engine::disk(), generation_of(flags));
-  const planner::ModelSpec model = model_of(reader.manifest());
+  const planner::ModelSpec model = config_of(reader.manifest()).config.model;
   engine::HuggingFaceExport out(flags.other, model, *parse_dtype(flags.type));
   const engine::Quantity quantity = flags.ema ? engine::Quantity::kEma : engine::Quantity::kWeights;
   std::vector<float> values;
@@ -193,6 +178,10 @@ void add(CLI::App& group, const std::string& name, const std::string& doc,
         ->capture_default_str();
     command->add_option("--keep-every", flags->keep.every, "keep those of steps that it divides")
         ->check(CLI::NonNegativeNumber);
+    command
+        ->add_option("--keep-interval", flags->keep.interval_s,
+                     "and the first written in each so many seconds")
+        ->check(CLI::NonNegativeNumber);
     return;
   }
   if (name == "export") {
@@ -214,7 +203,8 @@ void add(CLI::App& group, const std::string& name, const std::string& doc,
 
 void add_checkpoint_command(CLI::App& app, Context& context) {
   CLI::App* const group = app.add_subcommand(
-      "checkpoint", "List, describe, verify, compare, export and prune what a run has saved");
+      "checkpoint",
+      "List, describe, verify, compare, reshard, export, import and prune what a run has saved");
   group->require_subcommand(1);
   const auto flags = std::make_shared<Flags>();
   add(*group, "list", "all generations, also those that a cut save left", flags, context, run_list);
@@ -225,6 +215,7 @@ void add_checkpoint_command(CLI::App& app, Context& context) {
   add(*group, "export", "the weights as a Hugging Face checkpoint", flags, context, run_export);
   add(*group, "prune", "remove generations, never the one that LATEST names", flags, context,
       run_prune);
+  add_checkpoint_offline(*group, context);
 }
 
 }  // namespace nqd::cli

@@ -74,9 +74,10 @@ struct FaultRecord {
 struct CheckpointRecord {
   std::int64_t step = 0;
   std::string generation;
-  std::int64_t bytes = 0;  // of the state, all ranks together
-  double stall_s = 0;      // that training stood still
-  double write_s = 0;      // from the step to a generation that counts
+  std::int64_t bytes = 0;           // of the state, all ranks together
+  double stall_s = 0;               // that training stood still
+  double write_s = 0;               // from the step to a generation that counts
+  std::optional<double> durable_s;  // and to a copy that counts; nothing without one
 };
 
 struct TrainResult {

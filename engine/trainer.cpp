@@ -181,11 +181,9 @@ class Trainer {
       mine.squared_but_table = state_->store().squared_gradients_but_table();
     }
     mine.asked_to_stop = options_.asked_to_stop && options_.asked_to_stop();
-    const SaveStatus save = checkpoints_.status();
-    mine.saved = save.saved;
-    mine.save_failed = save.failed;
+    mine.save = checkpoints_.status();
     const StepTotals totals = add_up(*groups_.control, mine);
-    checkpoints_.note(totals.saved, totals.saves_failed);
+    checkpoints_.note(totals.save);
     asked_to_stop_ = totals.asked_to_stop > 0;
     // Gradients are those of the scaled sum of losses; the mean is over the targets of the step.
     double scale = static_cast<double>(loss_scale_.value()) * static_cast<double>(totals.targets);
@@ -306,7 +304,7 @@ class Trainer {
     }
     if (plan_.mfu > 0 && median_s > 0) result_.mfu = plan_.mfu * plan_.time.step_s / median_s;
     result_.noise_scale = noise_.sequences();
-    result_.checkpoints = checkpoints_.take_records();
+    result_.checkpoints = checkpoints_.finish();
     // A run that was already complete has done nothing that could be compared with its plan.
     if (!result_.steps.empty()) audit();
     export_weights();

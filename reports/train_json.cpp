@@ -58,6 +58,7 @@ void write_checkpoints(JsonWriter& json, const engine::TrainResult& result) {
       json.field("bytes", one.bytes);
       json.field("stall_s", one.stall_s);
       json.field("write_s", one.write_s);
+      if (one.durable_s) json.field("durable_s", *one.durable_s);
       json.end();
     }
     json.end();

@@ -105,6 +105,10 @@ constexpr std::array kTable = {
              "A run that starts anew would write its generations among those of an earlier one, "
              "move LATEST to them and prune the others."},
     CodeInfo{
+        "NQD2086", "one folder for generations and their copies",
+        "checkpoint.durable_path is where complete generations are copied to. It is the folder "
+        "that the run saves to, so that a copy would overwrite what it reads."},
+    CodeInfo{
         "NQD2101", "evidence cannot be read",
         "The file is truncated, no JSON, JSON of another program, an nqd document with a member "
         "missing or of the wrong type, a bench row whose times are not those of its samples, or "

@@ -127,6 +127,10 @@ constexpr std::array kTable = {
     CodeInfo{"NQD4021", "a save was given up",
              "The run ended while a checkpoint was being written. It does not count; the "
              "generation before it is whole."},
+    CodeInfo{"NQD4022", "a checkpoint was not copied",
+             "A file of a complete generation could not be read, or is not as it was written, when "
+             "it was to be copied to checkpoint.durable_path. LATEST there still names the copy "
+             "before it. The message names the file and the bytes."},
     CodeInfo{"NQD4040", "the matrix library refused a product",
              "oneDNN returned an error instead of a result, most often because memory for its "
              "packed operands could not be had."},

@@ -31,37 +31,18 @@ std::optional<std::int64_t> step_of(std::string_view name) {
   return step;
 }
 
+// Digits behind the step. Precondition: step_of(name).
+std::string_view run_of(std::string_view name) {
+  return name.substr(kPrefix.size() + kStepDigits + 1);
+}
+
 std::string digest_line(const std::string& sha256) { return sha256 + "  " + kManifest + "\n"; }
+
+std::string record_name(const std::string& file) { return file + ".json"; }
 
 [[noreturn]] void throw_damaged(const std::filesystem::path& path, const std::string& why) {
   throw Error(ExitCode::kUsage, "NQD2082", path.string() + " " + why,
               "name a generation: `nqd checkpoint list` shows them, with what is wrong");
-}
-
-GenerationInfo info_of(const Storage& storage, const std::filesystem::path& root,
-                       const std::string& name, std::int64_t step) {
-  GenerationInfo info;
-  info.name = name;
-  info.step = step;
-  try {
-    const std::string text = read_manifest(storage, root / name);
-    const Manifest manifest = parse_manifest(text, (root / name / kManifest).string());
-    info.complete = true;
-    info.written_at = manifest.written_at;
-    info.mesh = manifest.mesh;
-    for (const CheckpointFile& file : manifest.files) info.bytes += file.bytes;
-  } catch (const Error& error) {
-    info.why = error.what();
-  }
-  return info;
-}
-
-// Makes it incomplete first: a removal that is cut short leaves nothing that looks whole.
-void remove_generation(Storage& storage, const std::filesystem::path& folder) {
-  storage.remove(folder / kManifest);
-  storage.sync_folder(folder);
-  for (const std::string& name : storage.list(folder)) storage.remove(folder / name);
-  storage.remove(folder);
 }
 
 }  // namespace
@@ -114,6 +95,41 @@ void publish(Storage& storage, const std::filesystem::path& root, const Manifest
   replace_text(storage, root / kLatest, manifest.generation + " " + sha256 + "\n");
 }
 
+void write_record(Storage& storage, const std::filesystem::path& generation,
+                  const CheckpointFile& file) {
+  replace_text(storage, generation / record_name(file.name), checkpoint_file_json(file));
+}
+
+void publish_recorded(Storage& storage, const std::filesystem::path& root, Manifest head,
+                      const std::vector<std::string>& files) {
+  const std::filesystem::path folder = root / head.generation;
+  for (const std::string& file : files) {
+    const std::filesystem::path path = folder / record_name(file);
+    head.files.push_back(parse_checkpoint_file(read_text(storage, path), path.string()));
+  }
+  publish(storage, root, head);
+  for (const std::string& file : files) storage.remove(folder / record_name(file));
+}
+
+GenerationInfo describe_generation(const Storage& storage,
+                                   const std::filesystem::path& generation) {
+  GenerationInfo info;
+  info.name = generation.filename().string();
+  info.step = step_of(info.name).value_or(0);
+  try {
+    const std::string text = read_manifest(storage, generation);
+    const Manifest manifest = parse_manifest(text, (generation / kManifest).string());
+    info.complete = true;
+    info.written_at = manifest.written_at;
+    info.mesh = manifest.mesh;
+    info.lineage = manifest.lineage;
+    for (const CheckpointFile& file : manifest.files) info.bytes += file.bytes;
+  } catch (const Error& error) {
+    info.why = error.what();
+  }
+  return info;
+}
+
 std::vector<GenerationInfo> list_generations(const Storage& storage,
                                              const std::filesystem::path& root) {
   std::string latest;
@@ -124,10 +140,9 @@ std::vector<GenerationInfo> list_generations(const Storage& storage,
   }
   std::vector<GenerationInfo> all;
   for (const std::string& name : storage.list(root)) {
-    if (const auto step = step_of(name)) {
-      all.push_back(info_of(storage, root, name, *step));
-      all.back().latest = name == latest;
-    }
+    if (!step_of(name)) continue;
+    all.push_back(describe_generation(storage, root / name));
+    all.back().latest = name == latest;
   }
   std::stable_sort(all.begin(), all.end(), [](const GenerationInfo& a, const GenerationInfo& b) {
     // A clock may have gone back, and two runs may save a step in the same second.
@@ -149,8 +164,11 @@ std::optional<FoundGeneration> find_generation(const Storage& storage,
     return FoundGeneration{folder, ""};
   } catch (const Error& error) {
     const std::vector<GenerationInfo> all = list_generations(storage, path);
-    const auto newest =
-        std::find_if(all.rbegin(), all.rend(), [](const auto& one) { return one.complete; });
+    const auto newest = std::find_if(all.rbegin(), all.rend(), [&](const GenerationInfo& one) {
+      return one.complete && std::none_of(all.begin(), all.end(), [&](const GenerationInfo& other) {
+               return is_left_behind(one, other);
+             });
+    });
     if (newest == all.rend()) throw;
     return FoundGeneration{path / newest->name, (path / kLatest).string() +
                                                     " is of no use, so the newest complete "
@@ -159,22 +177,20 @@ std::optional<FoundGeneration> find_generation(const Storage& storage,
   }
 }
 
-std::vector<std::string> prune(Storage& storage, const std::filesystem::path& root,
-                               const KeepPolicy& policy) {
-  const std::vector<GenerationInfo> all = list_generations(storage, root);
-  std::int64_t newer = 0;  // complete ones seen, from the newest
-  std::vector<std::string> removed;
-  for (auto one = all.rbegin(); one != all.rend(); ++one) {
-    if (one->complete) ++newer;
-    const bool is_kept_complete =
-        newer <= policy.last || (policy.every > 0 && one->step % policy.every == 0);
-    const bool kept = one->latest || (one->complete ? is_kept_complete : newer == 0);
-    if (kept) continue;
-    remove_generation(storage, root / one->name);
-    removed.push_back(one->name);
-  }
-  if (!removed.empty()) storage.sync_folder(root);
-  return removed;
+bool is_left_behind(const GenerationInfo& one, const GenerationInfo& head) {
+  if (!step_of(one.name)) return false;
+  const std::string_view run = run_of(one.name);
+  return std::any_of(head.lineage.begin(), head.lineage.end(), [&](const std::string& past) {
+    const std::optional<std::int64_t> step = step_of(past);
+    return step && run_of(past) == run && *step < one.step;
+  });
+}
+
+void remove_generation(Storage& storage, const std::filesystem::path& folder) {
+  storage.remove(folder / kManifest);
+  storage.sync_folder(folder);
+  for (const std::string& name : storage.list(folder)) storage.remove(folder / name);
+  storage.remove(folder);
 }
 
 }  // namespace nqd::engine

@@ -41,6 +41,13 @@ std::string read_manifest(const Storage& storage, const std::filesystem::path& g
 // All ranks' files are written and synced: makes the generation count, and LATEST name it.
 void publish(Storage& storage, const std::filesystem::path& root, const Manifest& manifest);
 
+// The record of a rank's file beside it, until the manifest holds it.
+void write_record(Storage& storage, const std::filesystem::path& generation,
+                  const CheckpointFile& file);
+// Publishes `head` with the records of its files, by name, and removes those.
+void publish_recorded(Storage& storage, const std::filesystem::path& root, Manifest head,
+                      const std::vector<std::string>& files);
+
 struct GenerationInfo {
   std::string name;
   std::int64_t step = 0;
@@ -50,29 +57,30 @@ struct GenerationInfo {
   bool complete = false;
   bool latest = false;
   std::string why;  // of one that is not complete
+  std::vector<std::string> lineage;
 };
+// Of the manifest in `generation`.
+GenerationInfo describe_generation(const Storage& storage, const std::filesystem::path& generation);
 // By step; of one step, that which LATEST names is the last.
 std::vector<GenerationInfo> list_generations(const Storage& storage,
                                              const std::filesystem::path& root);
+
+// Whether `head` is of a run that went on from an earlier generation of the run of `one`: then
+// `one` is no part of its past.
+bool is_left_behind(const GenerationInfo& one, const GenerationInfo& head);
 
 struct FoundGeneration {
   std::filesystem::path folder;
   std::string warning;  // why it is not the one that LATEST names; empty when it is
 };
 // What to resume from: `path` when it is a generation; else what its LATEST names; else, where
-// LATEST or that generation's manifest is damaged, the newest complete one. Nothing where no save
+// LATEST or that generation's manifest is damaged, the newest complete one that no other left
+// behind. Nothing where no save
 // was ever complete. Throws Error (kUsage) of the damage when there is no complete one.
 std::optional<FoundGeneration> find_generation(const Storage& storage,
                                                const std::filesystem::path& path);
 
-struct KeepPolicy {
-  std::int64_t last = 2;   // the newest ones; at least 1
-  std::int64_t every = 0;  // and those of steps that it divides; 0: none
-};
-// Removes complete generations that the policy does not keep, and incomplete ones of steps before
-// the newest complete one (a later one may be under way); never the one that LATEST names. Returns
-// the names of those that it removed.
-std::vector<std::string> prune(Storage& storage, const std::filesystem::path& root,
-                               const KeepPolicy& policy);
+// Its manifest first: a removal that is cut short leaves nothing that looks whole.
+void remove_generation(Storage& storage, const std::filesystem::path& folder);
 
 }  // namespace nqd::engine

@@ -87,6 +87,8 @@ struct Manifest {
   std::string data_digest;
   std::map<std::string, std::string> config;  // every resolved value, by dotted key
   RunState state;
+  // The generations that the run and those before it went on from, the oldest first.
+  std::vector<std::string> lineage;
   std::vector<Quantity> quantities;
   std::vector<CheckpointTensor> tensors;  // in the order of planner::parameters
   std::vector<CheckpointFile> files;      // by rank

@@ -42,8 +42,10 @@ class CheckpointReader {
   void read(Quantity quantity, const std::string& tensor, std::int64_t begin,
             std::span<float> out) const;
 
-  // All damage of all files; empty: every byte is as it was written.
+  // All damage of all files, or of one by its place in the manifest; empty: every byte is as it was
+  // written.
   std::vector<CheckpointDamage> verify() const;
+  std::vector<CheckpointDamage> verify_file(std::size_t file) const;
 
  private:
   struct Place {
@@ -68,7 +70,6 @@ class CheckpointReader {
   void read_part(const Place& place, std::int64_t begin, std::span<float> out,
                  std::int64_t& found) const;
   CheckpointDamage damage(std::size_t file, std::uint64_t begin, std::uint64_t end) const;
-  std::vector<CheckpointDamage> verify_file(std::size_t file) const;
 
   const Storage& storage_;
   std::filesystem::path folder_;

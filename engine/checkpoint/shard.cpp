@@ -35,11 +35,11 @@ class BlockWriter {
     }
   }
 
-  void finish(CheckpointFile& record) {
+  void finish() {
     if (!block_.empty()) flush();
-    record.bytes = written_;
-    record.blocks = std::move(sums_);
   }
+  std::uint64_t written() const { return written_; }
+  std::vector<std::uint64_t> take_sums() { return std::move(sums_); }
 
  private:
   void flush() {
@@ -73,6 +73,21 @@ std::string header_of(std::span<const ShardPart> parts) {
   return safetensors_header(tensors);
 }
 
+[[noreturn]] void refuse_copy(const std::filesystem::path& path, const std::string& why) {
+  throw Error(ExitCode::kFault, "NQD4022", path.string() + " was not copied: " + why,
+              "`nqd checkpoint verify` shows all damage; the copies before it are whole");
+}
+
+// A file that cannot be read is a copy that failed.
+template <typename Read>
+auto read_or_refuse(const std::filesystem::path& path, const Read& read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    refuse_copy(path, error.what());
+  }
+}
+
 }  // namespace
 
 std::string shard_name(int rank) {
@@ -83,7 +98,7 @@ std::string shard_name(int rank) {
 
 CheckpointFile write_shard(Storage& storage, const std::filesystem::path& folder,
                            const std::string& name, std::span<const ShardPart> parts,
-                           const ShardOptions& options) {
+                           const ShardSource& source, const ShardOptions& options) {
   CheckpointFile record;
   record.name = name;
   {
@@ -94,15 +109,58 @@ CheckpointFile write_shard(Storage& storage, const std::filesystem::path& folder
     std::uint64_t offset = header.size();
     for (const ShardPart& part : parts) {
       record.parts.push_back({part.tensor, part.quantity, offset, part.extents});
-      for (const std::span<const float> values : part.values) out.write(std::as_bytes(values));
+      source(part, [&](std::span<const float> values) { out.write(std::as_bytes(values)); });
       offset += record.parts.back().bytes();
     }
-    out.finish(record);
+    out.finish();
+    record.bytes = out.written();
+    record.blocks = out.take_sums();
     file->sync();
   }
   storage.sync_folder(folder);
   read_back(storage, folder, record);
   return record;
+}
+
+CheckpointFile write_shard(Storage& storage, const std::filesystem::path& folder,
+                           const std::string& name, std::span<const ShardPart> parts,
+                           const ShardOptions& options) {
+  const ShardSource own = [](const ShardPart& part, const auto& put) {
+    for (const std::span<const float> values : part.values) put(values);
+  };
+  return write_shard(storage, folder, name, parts, own, options);
+}
+
+void copy_shard(Storage& storage, const std::filesystem::path& from,
+                const std::filesystem::path& to, const CheckpointFile& file,
+                const ShardOptions& options) {
+  const std::filesystem::path path = from / file.name;
+  const std::unique_ptr<StorageInput> input =
+      read_or_refuse(path, [&] { return storage.open(path); });
+  if (input->size() != file.bytes) {
+    refuse_copy(path, "it has " + std::to_string(input->size()) + " bytes in place of " +
+                          std::to_string(file.bytes));
+  }
+  {
+    const std::unique_ptr<StorageFile> copy = storage.create(to / file.name);
+    BlockWriter out(*copy, options);
+    std::vector<std::byte> block(kCheckpointBlock);
+    for (std::size_t i = 0; i < file.blocks.size(); ++i) {
+      const std::uint64_t begin = i * kCheckpointBlock;
+      const auto part = std::span(block).first(std::min(kCheckpointBlock, file.bytes - begin));
+      read_or_refuse(path, [&] { input->read(begin, part); });
+      if (xxh3_64(part) != file.blocks[i]) {
+        refuse_copy(path, "its bytes " + std::to_string(begin) + " to " +
+                              std::to_string(begin + part.size()) +
+                              " are not as they were written");
+      }
+      out.write(part);
+    }
+    out.finish();
+    copy->sync();
+  }
+  storage.sync_folder(to);
+  read_back(storage, to, file);
 }
 
 void read_back(const Storage& storage, const std::filesystem::path& folder,

@@ -30,12 +30,27 @@ struct ShardOptions {
 // "rank-00003.safetensors".
 std::string shard_name(int rank);
 
+// Gives the values of a part, in the order of its extents, in pieces of any size.
+using ShardSource =
+    std::function<void(const ShardPart& part, const std::function<void(std::span<const float>)>&)>;
+
 // Writes the parts as safetensors ("weights/layers.0.mlp.fc.weight"), syncs the file, and reads it
-// back against its checksums. Throws Error (kFault): those of Storage, NQD4020 when it reads back
-// as something else.
+// back against its checksums. Memory is for a block. Throws Error (kFault): those of Storage,
+// NQD4020 when it reads back as something else; and what `source` throws.
+CheckpointFile write_shard(Storage& storage, const std::filesystem::path& folder,
+                           const std::string& name, std::span<const ShardPart> parts,
+                           const ShardSource& source, const ShardOptions& options);
+// Of the parts' own values.
 CheckpointFile write_shard(Storage& storage, const std::filesystem::path& folder,
                            const std::string& name, std::span<const ShardPart> parts,
                            const ShardOptions& options);
+
+// Copies a file to another folder, each block checked against the record before it is written,
+// syncs the copy and reads it back. Memory is for a block. Throws Error (kFault) as write_shard
+// does, and NQD4022 when the file is not as it was written.
+void copy_shard(Storage& storage, const std::filesystem::path& from,
+                const std::filesystem::path& to, const CheckpointFile& file,
+                const ShardOptions& options);
 
 // Compares a file with its record; throws Error (kFault, NQD4020) at the first difference.
 void read_back(const Storage& storage, const std::filesystem::path& folder,

@@ -22,6 +22,23 @@ std::span<float> values_of(const ShardRun& run, Quantity quantity) {
   return {};
 }
 
+// Of a quantity's parts, by tensor.
+using PartPlaces = std::map<std::string, std::size_t>;
+
+ShardPart& part_of(const planner::LocalTensor& tensor, Quantity quantity, PartPlaces& places,
+                   std::vector<ShardPart>& parts) {
+  const auto [at, added] = places.emplace(tensor.full.name, parts.size());
+  if (added) parts.push_back({tensor.full.name, quantity, {}, {}});
+  return parts[at->second];
+}
+
+void append_elements(const planner::LocalTensor& tensor, std::int64_t local, std::int64_t count,
+                     ShardPart& part) {
+  for_each_piece(tensor, local, count, [&](std::int64_t full, std::int64_t, std::int64_t n) {
+    append_run(part.extents, full, n);
+  });
+}
+
 }  // namespace
 
 std::vector<Quantity> quantities_of(const planner::StateShape& shape) {
@@ -32,20 +49,31 @@ std::vector<Quantity> quantities_of(const planner::StateShape& shape) {
   return found;
 }
 
+std::vector<ShardPart> planned_parts(const planner::StateShape& shape,
+                                     const std::vector<planner::LocalUnit>& units,
+                                     std::int64_t dp_rank, std::int64_t tp_rank) {
+  std::vector<ShardPart> parts;
+  const std::vector<UnitRun> runs = saved_runs(shape, units, dp_rank, tp_rank);
+  for (const Quantity quantity : quantities_of(shape)) {
+    PartPlaces places;
+    for (const UnitRun& run : runs) {
+      const planner::LocalTensor& tensor =
+          units[static_cast<std::size_t>(run.unit)].tensors[run.tensor];
+      ShardPart& part = part_of(tensor, quantity, places, parts);
+      append_elements(tensor, run.begin - tensor.offset, run.count, part);
+    }
+  }
+  return parts;
+}
+
 std::vector<ShardPart> saved_parts(UnitStore& store) {
   std::vector<ShardPart> parts;
   for (const Quantity quantity : quantities_of(store.shape())) {
-    std::map<std::string, std::size_t> place;
+    PartPlaces places;
     store.for_each_saved([&](const ShardRun& run) {
-      const std::string& tensor = run.tensor->full.name;
-      const auto [at, added] = place.emplace(tensor, parts.size());
-      if (added) parts.push_back({tensor, quantity, {}, {}});
-      ShardPart& part = parts[at->second];
       const std::span<float> values = values_of(run, quantity);
-      for_each_piece(*run.tensor, run.local, static_cast<std::int64_t>(values.size()),
-                     [&](std::int64_t full, std::int64_t, std::int64_t count) {
-                       append_run(part.extents, full, count);
-                     });
+      ShardPart& part = part_of(*run.tensor, quantity, places, parts);
+      append_elements(*run.tensor, run.local, static_cast<std::int64_t>(values.size()), part);
       part.values.push_back(values);
     });
   }

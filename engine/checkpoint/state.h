@@ -1,6 +1,7 @@
 // Between a rank's store and the parts of a generation.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "engine/checkpoint/reader.h"
@@ -11,6 +12,12 @@ namespace nqd::engine {
 
 // weights, the optimizer's moments, ema: what a store of this shape has.
 std::vector<Quantity> quantities_of(const planner::StateShape& shape);
+
+// What a rank saves, without values: of a place of the mesh (`units` are those of its stage and tp
+// rank).
+std::vector<ShardPart> planned_parts(const planner::StateShape& shape,
+                                     const std::vector<planner::LocalUnit>& units,
+                                     std::int64_t dp_rank, std::int64_t tp_rank);
 
 // What this rank saves: views of the store, valid until it changes.
 std::vector<ShardPart> saved_parts(UnitStore& store);

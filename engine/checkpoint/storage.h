@@ -12,7 +12,8 @@
 
 namespace nqd::engine {
 
-// Written from its start to its end; closed by the destructor.
+// Written from its start to its end; closed by the destructor. What no sync followed may be
+// missing.
 class StorageFile {
  public:
   virtual ~StorageFile() = default;
@@ -27,7 +28,8 @@ class StorageInput {
   virtual std::uint64_t size() const = 0;
   // Precondition: offset + out.size() ≤ size().
   virtual void read(std::uint64_t offset, std::span<std::byte> out) const = 0;
-  // Later reads come from the disk, not from memory, where the system allows to ask for that.
+  // Later reads come from the disk, not from memory, where the system allows to ask for that; of
+  // one thread at a time.
   virtual void drop_cache() const = 0;
 };
 

@@ -108,6 +108,7 @@ Manifest parse(const Json& json) {
   manifest.data_digest = json.at("data_digest").get<std::string>();
   manifest.config = json.at("config").get<std::map<std::string, std::string>>();
   manifest.state = parse_state(json.at("state"));
+  manifest.lineage = json.value("lineage", std::vector<std::string>{});
   for (const Json& quantity : json.at("quantities")) {
     manifest.quantities.push_back(parse_quantity(quantity.get<std::string>()));
   }
@@ -204,6 +205,7 @@ std::string manifest_json(const Manifest& manifest) {
                      {"mesh", manifest.mesh},
                      {"data_digest", manifest.data_digest},
                      {"state", state_json(manifest.state)},
+                     {"lineage", manifest.lineage},
                      {"config", manifest.config},
                      {"quantities", quantities},
                      {"tensors", tensors},

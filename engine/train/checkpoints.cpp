@@ -1,23 +1,19 @@
 #include "engine/train/checkpoints.h"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstring>
-#include <ctime>
-#include <random>
 #include <utility>
 
-#include "base/checksum.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "engine/checkpoint/keep.h"
 #include "engine/checkpoint/shard.h"
 #include "engine/checkpoint/state.h"
-#include "engine/io/checkpoint_json.h"
+#include "engine/checkpoint/tiers.h"
 #include "engine/parallel/agree.h"
+#include "engine/train/background.h"
 
 namespace nqd::engine {
 namespace {
@@ -33,42 +29,16 @@ std::string of_rank_0(collectives::Communicator& world, const std::string& text)
   return bytes.data();
 }
 
-std::string utc_now() {
-  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  std::tm parts{};
-  ::gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
-
-std::string random_run() {
-  std::random_device device;
-  return hex64((std::uint64_t{device()} << 32U) | device()).substr(0, 8);
-}
-
-// The record of one rank's file, until the manifest holds it.
-std::string record_name(int rank) { return shard_name(rank) + ".json"; }
-
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// The generation before it is whole, and the run can go on. A lost rank is no failure of a save.
-bool is_survivable(const Error& error) {
-  return error.exit_code() == ExitCode::kFault &&
-         dynamic_cast<const collectives::PeerLostError*>(&error) == nullptr &&
-         dynamic_cast<const collectives::TimeoutError*>(&error) == nullptr;
-}
+constexpr const char* kNotWritten = "a checkpoint was not written";
+constexpr std::size_t kMostCandidates = 2;  // a generation and the copy of one
 
-void warn(const Error& error) {
-  if (!error.quiet()) log::warn(std::string("a checkpoint was not written: ") + error.what());
-}
-
-// The calling thread writes when nobody else wants the core.
-void yield_to_training() {
-  constexpr int kNice = 10;
-  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNice);
+// Of a generation, so that another may do.
+bool is_damage(const Error& error) {
+  return error.code() == "NQD2080" || error.code() == "NQD2082" || error.code() == "NQD2083";
 }
 
 CheckpointRecord record_of(const Manifest& manifest) {
@@ -80,110 +50,193 @@ CheckpointRecord record_of(const Manifest& manifest) {
   return record;
 }
 
-std::string mesh_text(const planner::ParallelSpec& mesh) {
-  return std::string(planner::name(mesh.engine)) + " dp " + std::to_string(mesh.dp) + " tp " +
-         std::to_string(mesh.tp) + " pp " + std::to_string(mesh.pp);
-}
-
 }  // namespace
 
 Checkpoints::Checkpoints(collectives::Communicator& world, const planner::Config& config,
                          const CheckpointOptions& options, Storage& storage)
-    : world_(world), config_(config), options_(options), storage_(storage) {}
+    : world_(world),
+      config_(config),
+      options_(options),
+      storage_(storage),
+      last_save_(Clock::now()),
+      copies_(world, config.checkpoint, storage, options.folder) {}
 
 Checkpoints::~Checkpoints() { cancelled_ = true; }
 
-// The folder that all ranks read, though another run may publish meanwhile.
-std::string Checkpoints::agreed_resume() {
-  std::string found;
-  attempt_together(world_, [&] {
-    if (world_.rank() != 0) return;
-    if (!options_.resume.empty()) {
-      const auto generation = find_generation(storage_, options_.resume);
-      if (generation && !generation->warning.empty()) log::warn(generation->warning);
-      if (generation) found = generation->folder.string();
-    }
-    const bool among_others = found.empty() && config_.checkpoint.every > 0 &&
-                              read_latest(storage_, options_.folder).has_value();
-    if (!among_others) return;
+bool Checkpoints::saves_on_its_way() const {
+  return config_.checkpoint.every > 0 || config_.checkpoint.every_s > 0;
+}
+
+// The best first.
+std::vector<FoundGeneration> Checkpoints::candidates() const {
+  if (options_.resume.empty()) return {};
+  if (copies_.exist() && options_.resume == options_.folder) {
+    return find_in_tiers(storage_, options_.folder, config_.checkpoint.durable_path);
+  }
+  auto found = find_generation(storage_, options_.resume);
+  if (!found) return {};
+  return {std::move(*found)};
+}
+
+void Checkpoints::refuse_one_folder() const {
+  if (!copies_.exist()) return;
+  std::error_code error;  // one that is not there yet is no other's equivalent
+  const std::filesystem::path durable = config_.checkpoint.durable_path;
+  if (durable.lexically_normal() != options_.folder.lexically_normal() &&
+      !std::filesystem::equivalent(durable, options_.folder, error)) {
+    return;
+  }
+  throw Error(ExitCode::kUsage, "NQD2086",
+              "checkpoint.durable_path is " + durable.string() +
+                  ", the folder that the run saves to: nothing would be copied",
+              "set a folder on another disk, or leave it out");
+}
+
+void Checkpoints::refuse_to_mix() const {
+  if (!saves_on_its_way() || options_.folder.empty()) return;
+  for (const std::filesystem::path& folder :
+       {options_.folder, std::filesystem::path(config_.checkpoint.durable_path)}) {
+    if (folder.empty() || !read_latest(storage_, folder)) continue;
     throw Error(ExitCode::kUsage, "NQD2085",
-                options_.folder.string() +
+                folder.string() +
                     " has the generations of a run, and this one would start "
                     "anew among them",
                 "pass --resume auto to go on with it, or set another checkpoint.path");
-  });
-  return of_rank_0(world_, found);
+  }
 }
 
-std::unique_ptr<CheckpointReader> Checkpoints::open(const std::string& data_digest) {
-  run_ = of_rank_0(world_, random_run());
-  data_digest_ = of_rank_0(world_, data_digest);
-  const std::string folder = agreed_resume();
-  if (folder.empty()) return nullptr;
+// The folders that all ranks read, though another run may publish meanwhile.
+std::vector<std::string> Checkpoints::agreed_candidates() {
+  std::vector<FoundGeneration> found;
+  attempt_together(world_, [&] {
+    if (world_.rank() != 0) return;
+    refuse_one_folder();
+    found = candidates();
+    if (found.empty()) return refuse_to_mix();
+    if (!found.front().warning.empty()) log::warn(found.front().warning);
+  });
+  std::vector<std::string> folders;
+  for (std::size_t i = 0; i < kMostCandidates; ++i) {
+    std::string folder = of_rank_0(world_, i < found.size() ? found[i].folder.string() : "");
+    if (!folder.empty()) folders.push_back(std::move(folder));
+  }
+  return folders;
+}
+
+// Collective. `thoroughly`: every byte against its checksum, shared out over the ranks.
+std::unique_ptr<CheckpointReader> Checkpoints::open_checked(const std::string& folder,
+                                                            bool thoroughly) {
   std::unique_ptr<CheckpointReader> reader;
   attempt_together(world_, [&] {
     reader = std::make_unique<CheckpointReader>(storage_, folder);
-    RunValues values = options_.values;
-    values["data.digest"] = data_digest_;
+    RunValues values = run_.values;
+    values["data.digest"] = run_.data_digest;
     check_resumable(reader->manifest(), values, options_.allowed_changes);
   });
+  if (!thoroughly) return reader;
+  attempt_at_length(world_, [&] {
+    const auto ranks = static_cast<std::size_t>(world_.size());
+    const std::size_t files = reader->manifest().files.size();
+    for (auto file = static_cast<std::size_t>(world_.rank()); file < files; file += ranks) {
+      const std::vector<CheckpointDamage> damage = reader->verify_file(file);
+      if (damage.empty()) continue;
+      throw Error(ExitCode::kUsage, "NQD2082",
+                  (reader->folder() / damage.front().file).string() + ": " + damage.front().what,
+                  "resume from another generation (`nqd checkpoint list` shows them)");
+    }
+  });
+  return reader;
+}
+
+std::unique_ptr<CheckpointReader> Checkpoints::open(const std::string& data_digest) {
+  run_.id = of_rank_0(world_, new_run_id());
+  run_.data_digest = of_rank_0(world_, data_digest);
+  run_.values = options_.values;
+  const std::vector<std::string> folders = agreed_candidates();
+  std::unique_ptr<CheckpointReader> reader;
+  for (std::size_t i = 0; i < folders.size() && !reader; ++i) {
+    const bool has_other = i + 1 < folders.size();
+    try {
+      reader = open_checked(folders[i], has_other);
+    } catch (const Error& error) {
+      if (!has_other || !is_damage(error)) throw;
+      warn_of("going on from " + folders[i + 1], error);
+    }
+  }
+  if (!reader) return nullptr;
+  run_.lineage = reader->manifest().lineage;
+  run_.lineage.push_back(reader->manifest().generation);
   if (world_.rank() == 0) {
     log::info("going on after step " + std::to_string(reader->manifest().state.step) + " from " +
-              folder);
+              reader->folder().string());
+  }
+  const bool from_own = options_.resume == options_.folder;
+  const Manifest& manifest = reader->manifest();
+  if (copies_.exist() && from_own && reader->folder() == options_.folder / manifest.generation) {
+    copies_.add_found(manifest);
   }
   return reader;
 }
 
 bool Checkpoints::is_due(std::int64_t step) const {
   const std::int64_t every = config_.checkpoint.every;
-  return every > 0 && (step % every == 0 || step == config_.train.steps);
+  if (time_is_up_ || (every > 0 && step % every == 0)) return true;
+  return saves_on_its_way() && step == config_.train.steps;
 }
 
-Manifest Checkpoints::head(const UnitStore& store, const RunState& state) const {
-  Manifest manifest;
-  manifest.generation = generation_name(state.step, run_);
-  manifest.written_at = utc_now();
-  manifest.mesh = mesh_text(config_.parallel);
-  manifest.data_digest = data_digest_;
-  manifest.config = options_.values;
-  manifest.state = state;
-  manifest.quantities = quantities_of(store.shape());
-  for (const planner::TensorSpec& tensor : planner::parameters(config_.model)) {
-    manifest.tensors.push_back({tensor.name, tensor.shape});
-  }
-  return manifest;
-}
-
-void Checkpoints::write_own(std::span<const ShardPart> parts, const std::filesystem::path& folder) {
+CheckpointFile Checkpoints::write_own(std::span<const ShardPart> parts,
+                                      const std::filesystem::path& folder) {
   ShardOptions options;
   options.bytes_per_s = config_.checkpoint.bytes_per_s;
   options.is_cancelled = [this] { return cancelled_.load(); };
   options.is_urgent = [this] { return urgent_.load(); };
-  storage_.make_folder(folder);
-  const CheckpointFile file =
-      write_shard(storage_, folder, shard_name(world_.rank()), parts, options);
-  replace_text(storage_, folder / record_name(world_.rank()), checkpoint_file_json(file));
+  CheckpointFile file;
+  as_fault([&] {
+    storage_.make_folder(folder);
+    file = write_shard(storage_, folder, shard_name(world_.rank()), parts, options);
+    write_record(storage_, folder, file);
+  });
+  return file;
 }
 
-void Checkpoints::publish_all(const Manifest& head) {
-  Manifest manifest = head;
-  const std::filesystem::path folder = options_.folder / manifest.generation;
-  for (int rank = 0; rank < world_.size(); ++rank) {
-    const std::filesystem::path path = folder / record_name(rank);
-    manifest.files.push_back(parse_checkpoint_file(read_text(storage_, path), path.string()));
+void Checkpoints::publish_all(const Manifest& head, const std::vector<std::string>& in_use) {
+  std::vector<std::string> files;
+  for (int rank = 0; rank < world_.size(); ++rank) files.push_back(shard_name(rank));
+  as_fault([&] {
+    publish_recorded(storage_, options_.folder, head, files);
+    prune_own(in_use);
+  });
+}
+
+void Checkpoints::prune_own(const std::vector<std::string>& in_use) {
+  const planner::CheckpointSpec& spec = config_.checkpoint;
+  KeepPolicy policy{spec.keep_last, spec.keep_every, spec.keep_interval_s};
+  // What is kept for good are copies.
+  if (copies_.exist()) policy = {spec.keep_last, 0, 0};
+  prune(storage_, options_.folder, policy, in_use);
+}
+
+// Collective. Then nothing keeps generations that waited for their copies.
+void Checkpoints::finish_copies() {
+  if (!copies_.exist()) return;
+  copies_.finish();
+  if (world_.rank() != 0) return;
+  try {
+    prune_own({});
+  } catch (const Error& error) {
+    warn_of("old checkpoints were not removed", error);
   }
-  publish(storage_, options_.folder, manifest);
-  for (int rank = 0; rank < world_.size(); ++rank) storage_.remove(folder / record_name(rank));
-  prune(storage_, options_.folder, {config_.checkpoint.keep_last, config_.checkpoint.keep_every});
 }
 
 void Checkpoints::save(UnitStore& store, const RunState& state, bool must_last) {
   const Clock::time_point start = Clock::now();
+  last_save_ = start;
+  time_is_up_ = false;
   try {
     settle();
   } catch (const Error& error) {
     if (!is_survivable(error)) throw;
-    warn(error);
+    warn_of(kNotWritten, error);
   }
   const bool apart = !store.snapshot().empty();
   try {
@@ -195,8 +248,9 @@ void Checkpoints::save(UnitStore& store, const RunState& state, bool must_last) 
     }
   } catch (const Error& error) {
     if (must_last || !is_survivable(error)) throw;
-    warn(error);
+    warn_of(kNotWritten, error);
   }
+  if (must_last) finish_copies();
   const double stall_s = seconds_since(start);
   if (under_way_) {
     under_way_->record.stall_s = stall_s;
@@ -208,14 +262,14 @@ void Checkpoints::save(UnitStore& store, const RunState& state, bool must_last) 
 void Checkpoints::begin(UnitStore& store, const RunState& state) {
   UnderWay save;
   save.start = Clock::now();
-  save.manifest = head(store, state);
+  save.manifest = manifest_head(run_, config_, state);
   save.record = record_of(save.manifest);
   const std::filesystem::path folder = options_.folder / save.manifest.generation;
   save.written =
       std::async(std::launch::async, [this, folder, parts = copied_parts(store, store.snapshot())] {
         yield_to_training();
         try {
-          write_own(parts, folder);
+          return write_own(parts, folder);
         } catch (...) {
           failed_ = true;
           throw;
@@ -226,43 +280,57 @@ void Checkpoints::begin(UnitStore& store, const RunState& state) {
 
 void Checkpoints::write_now(UnitStore& store, const RunState& state) {
   const Clock::time_point start = Clock::now();
-  const Manifest manifest = head(store, state);
-  attempt_together(world_,
-                   [&] { write_own(saved_parts(store), options_.folder / manifest.generation); });
-  attempt_together(world_, [&] {
-    if (world_.rank() == 0) publish_all(manifest);
+  const Manifest manifest = manifest_head(run_, config_, state);
+  CheckpointFile own;
+  const std::vector<ShardPart> parts = saved_parts(store);
+  attempt_at_length(world_, [&] { own = write_own(parts, options_.folder / manifest.generation); });
+  const std::vector<std::string> in_use = copies_.unfinished();
+  attempt_at_length(world_, [&] {
+    if (world_.rank() == 0) publish_all(manifest, in_use);
   });
   keep(record_of(manifest), start);
+  copies_.add(manifest, std::move(own), start);
 }
 
 SaveStatus Checkpoints::status() const {
-  if (!under_way_) return {};
-  const bool ready =
-      under_way_->written.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
-  return {ready, ready && failed_};
+  SaveStatus status;
+  const double every_s = config_.checkpoint.every_s;
+  // One clock for all ranks.
+  status.is_due = world_.rank() == 0 && every_s > 0 && seconds_since(last_save_) >= every_s;
+  status.saved = under_way_ &&
+                 under_way_->written.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  status.save_failed = status.saved && failed_;
+  copies_.report(status);
+  return status;
 }
 
-void Checkpoints::note(std::int64_t saved, std::int64_t failed) {
-  if (!under_way_ || saved < world_.size()) return;
+void Checkpoints::note(const SaveTotals& totals) {
+  time_is_up_ = totals.due > 0;
+  copies_.note(totals);
+  if (!under_way_ || totals.saved < world_.size()) return;
   UnderWay save = std::move(*under_way_);
   under_way_.reset();
+  CheckpointFile own;
   try {
-    save.written.get();
+    own = save.written.get();
   } catch (const Error& error) {
-    warn(error);
+    warn_of(kNotWritten, error);
   }
   failed_ = false;
-  if (failed == 0 && world_.rank() == 0) publish_in_background(std::move(save));
+  if (totals.saves_failed > 0) return;
+  copies_.add(save.manifest, std::move(own), save.start);
+  if (world_.rank() == 0) publish_in_background(std::move(save));
 }
 
 void Checkpoints::publish_in_background(UnderWay save) {
   finish_publishing();
-  publishing_ = std::async(std::launch::async, [this, manifest = save.manifest,
-                                                record = save.record, start = save.start] {
-    yield_to_training();
-    publish_all(manifest);
-    keep(record, start);
-  });
+  publishing_ =
+      std::async(std::launch::async, [this, manifest = save.manifest, record = save.record,
+                                      start = save.start, in_use = copies_.unfinished()] {
+        yield_to_training();
+        publish_all(manifest, in_use);
+        keep(record, start);
+      });
 }
 
 void Checkpoints::finish_publishing() {
@@ -270,7 +338,7 @@ void Checkpoints::finish_publishing() {
   try {
     publishing_.get();
   } catch (const Error& error) {
-    warn(error);
+    warn_of(kNotWritten, error);
   }
 }
 
@@ -281,14 +349,24 @@ void Checkpoints::settle() {
   UnderWay save = std::move(*under_way_);
   under_way_.reset();
   urgent_ = true;
-  save.written.wait();
+  try {
+    wait_together(world_, [&](std::chrono::milliseconds patience) {
+      return save.written.wait_for(patience) == std::future_status::ready;
+    });
+  } catch (...) {
+    cancelled_ = true;
+    throw;
+  }
   urgent_ = false;
   failed_ = false;
-  attempt_together(world_, [&] { save.written.get(); });
-  attempt_together(world_, [&] {
-    if (world_.rank() == 0) publish_all(save.manifest);
+  CheckpointFile own;
+  attempt_together(world_, [&] { own = save.written.get(); });
+  const std::vector<std::string> in_use = copies_.unfinished();
+  attempt_at_length(world_, [&] {
+    if (world_.rank() == 0) publish_all(save.manifest, in_use);
   });
   keep(save.record, save.start);
+  copies_.add(save.manifest, std::move(own), save.start);
 }
 
 void Checkpoints::keep(CheckpointRecord record, Clock::time_point start) {
@@ -296,8 +374,11 @@ void Checkpoints::keep(CheckpointRecord record, Clock::time_point start) {
   records_.push_back(std::move(record));
 }
 
-std::vector<CheckpointRecord> Checkpoints::take_records() {
+std::vector<CheckpointRecord> Checkpoints::finish() {
   finish_publishing();
+  copies_.finish();
+  for (CheckpointRecord& record : records_)
+    record.durable_s = copies_.seconds_of(record.generation);
   return std::move(records_);
 }
 

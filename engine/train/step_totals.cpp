@@ -12,7 +12,7 @@ StepTotals add_up(collectives::Communicator& control, const RankTotals& mine) {
   constexpr std::size_t kWords = ExactSum::kWords;
   const std::array<const ExactSum*, 4> sums = {&mine.loss, &mine.squared_gradients,
                                                &mine.squared_leaves, &mine.squared_but_table};
-  static_assert(planner::kTotalsWords == sums.size() * kWords + 4);
+  static_assert(planner::kTotalsWords == sums.size() * kWords + 7);
   std::array<std::int64_t, planner::kTotalsWords> words{};
   for (std::size_t i = 0; i < sums.size(); ++i) {
     const ExactSum::Words one = sums[i]->words();
@@ -21,8 +21,11 @@ StepTotals add_up(collectives::Communicator& control, const RankTotals& mine) {
   std::int64_t* const counts = words.data() + sums.size() * kWords;
   counts[0] = mine.targets;
   counts[1] = mine.asked_to_stop ? 1 : 0;
-  counts[2] = mine.saved ? 1 : 0;
-  counts[3] = mine.save_failed ? 1 : 0;
+  counts[2] = mine.save.is_due ? 1 : 0;
+  counts[3] = mine.save.saved ? 1 : 0;
+  counts[4] = mine.save.save_failed ? 1 : 0;
+  counts[5] = mine.save.copied ? 1 : 0;
+  counts[6] = mine.save.copy_failed ? 1 : 0;
   const std::span<std::int64_t> all(words);
   control.all_reduce(std::as_bytes(all), std::as_writable_bytes(all), DType::kInt64,
                      collectives::ReduceOp::kSum, collectives::Algorithm::kRing);
@@ -31,7 +34,8 @@ StepTotals add_up(collectives::Communicator& control, const RankTotals& mine) {
     std::copy_n(words.data() + i * kWords, kWords, one.begin());
     return ExactSum(one).value();
   };
-  return {total(0), counts[0], total(1), total(2), total(3), counts[1], counts[2], counts[3]};
+  const SaveTotals save{counts[2], counts[3], counts[4], counts[5], counts[6]};
+  return {total(0), counts[0], total(1), total(2), total(3), counts[1], save};
 }
 
 }  // namespace nqd::engine

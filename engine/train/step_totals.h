@@ -9,6 +9,15 @@
 
 namespace nqd::engine {
 
+// Where one rank is with its saves (engine/train/checkpoints.h).
+struct SaveStatus {
+  bool is_due = false;
+  bool saved = false;  // its file of the save that is under way is written, or given up
+  bool save_failed = false;
+  bool copied = false;  // likewise of the copy that is under way
+  bool copy_failed = false;
+};
+
 // Of one rank: what of each sum is its own to count.
 struct RankTotals {
   ExactSum loss;             // of cross-entropies, natural logarithm
@@ -18,8 +27,16 @@ struct RankTotals {
   ExactSum squared_leaves;
   ExactSum squared_but_table;
   bool asked_to_stop = false;
-  bool saved = false;  // its file of the save that is under way is written, or given up
-  bool save_failed = false;
+  SaveStatus save;
+};
+
+// Ranks.
+struct SaveTotals {
+  std::int64_t due = 0;
+  std::int64_t saved = 0;
+  std::int64_t saves_failed = 0;
+  std::int64_t copied = 0;
+  std::int64_t copies_failed = 0;
 };
 
 struct StepTotals {
@@ -28,10 +45,8 @@ struct StepTotals {
   double squared_gradients = 0;
   double squared_leaves = 0;
   double squared_but_table = 0;
-  // Ranks.
-  std::int64_t asked_to_stop = 0;
-  std::int64_t saved = 0;
-  std::int64_t saves_failed = 0;
+  std::int64_t asked_to_stop = 0;  // ranks
+  SaveTotals save;
 };
 
 // Collective over `control`, all ranks of the mesh: a ring all_reduce of planner::kTotalsWords

@@ -7,8 +7,9 @@
 namespace nqd::planner {
 
 // Exact sums (engine/numerics/exact_sum.h: 71 words each) of losses, of squared gradients, and two
-// more for the gradient noise scale; the number of tokens; of how many ranks are asked to stop,
-// have written their part of a save, or could not.
-inline constexpr std::size_t kTotalsWords = 4 * 71 + 4;
+// more for the gradient noise scale; the number of tokens; how many ranks are asked to stop, find
+// that a save is due, have written their part of a save, could not, have copied their part of one,
+// or could not.
+inline constexpr std::size_t kTotalsWords = 4 * 71 + 7;
 
 }  // namespace nqd::planner

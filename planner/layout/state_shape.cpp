@@ -53,7 +53,8 @@ StateShape state_shape(const Config& config) {
   shape.weights = weight_type(config.train.precision);
   shape.moments = moments_of(config.train.optimizer.kind);
   shape.ema = config.train.ema;
-  shape.snapshot = config.checkpoint.every > 0 && config.checkpoint.async;
+  const bool saves = config.checkpoint.every > 0 || config.checkpoint.every_s > 0;
+  shape.snapshot = saves && config.checkpoint.async;
   shape.bucket_bytes = config.train.bucket_bytes;
   shape.tied_ends = tied_ends_apart(config);
   const GradientChoice choice = choose_gradient_algorithm(config);

@@ -20,7 +20,7 @@ def make_generation(tools):
     config = tools.config(engine="zero3", dp=4, keep_last=2)
     done = tools.run(*tools.train_line(config, run, "--ranks", 4, *LARGER))
     if done.code != 0:
-        raise Failure("no generation to damage: " + done.err)
+        raise Failure("no generation to damage: " + done.why())
     return run / "checkpoints"
 
 
@@ -29,7 +29,7 @@ def by_reader(tools, root, budget, seed):
     done = tools.run(tools.tool, "rot", root, FLIPS, PAGES, seed, budget.left() * 0.8,
                      timeout=budget.left() + 120)
     if done.code != 0:
-        raise Failure("torture_tool rot: " + done.err)
+        raise Failure("torture_tool rot: " + done.why())
     found = {"flips": 0, "pages": 0, "file": [], "missed": []}
     for line in done.out.splitlines():
         name, value = line.split(" ", 1)

@@ -123,7 +123,7 @@ class CrashPoints:
             trace = self.tools.folder()
             done = self.disturbed(scenario, run, trace, rank=0)
             if done.code != 0:
-                raise Failure(f"{scenario.name} ends with {done.code} undisturbed\n{done.err}")
+                raise Failure(f"{scenario.name} ends with {done.code} undisturbed\n{done.why()}")
             shutil.rmtree(run)
             operations = {number: name for number, name, _, _ in Trace.read(trace).operations}
             for number, name in operations.items():
@@ -209,7 +209,7 @@ class CrashPoints:
         done = self.tools.run(*self.tools.train_line(config, run, "--ranks", scenario.ranks(),
                                                      "--resume", "auto"))
         if done.code != 0:
-            raise Failure(f"the resumed run ends with {done.code}: {done.err[-1500:]}")
+            raise Failure(f"the resumed run ends with {done.code}: {done.why()}")
         self.reference.check(run, after)
         if after == STEPS:
             return

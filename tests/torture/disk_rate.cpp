@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <functional>
 #include <future>
@@ -55,6 +56,8 @@ class TimedStorage final : public engine::Storage {
   Clock::time_point synced;
 };
 
+double cpu_s() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
 void on_threads(int count, const std::function<void(int)>& work) {
   std::vector<std::future<void>> running;
   for (int i = 0; i < count; ++i) running.push_back(std::async(std::launch::async, work, i));
@@ -83,6 +86,7 @@ DiskRate measure_rate(const std::string& folder, std::uint64_t bytes, int files)
   storages[0].make_folder(generation);
 
   DiskRate rate;
+  const double cpu_start_s = cpu_s();
   const Clock::time_point start = Clock::now();
   on_threads(files, [&](int rank) {
     const auto at = static_cast<std::size_t>(rank);
@@ -96,6 +100,7 @@ DiskRate measure_rate(const std::string& folder, std::uint64_t bytes, int files)
   for (const TimedStorage& storage : storages) synced = std::max(synced, storage.synced);
   rate.save_s = seconds_between(start, synced);
   rate.read_back_s = seconds_between(synced, done);
+  rate.cpu_s = cpu_s() - cpu_start_s;
   for (const engine::CheckpointFile& file : manifest.files) rate.bytes += file.bytes;
   engine::publish(storages[0], folder, manifest);
 

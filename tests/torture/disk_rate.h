@@ -10,6 +10,7 @@ struct DiskRate {
   std::uint64_t bytes = 0;  // of all files
   double save_s = 0;        // from the first file made to all synced, their folder's names too
   double read_back_s = 0;
+  double cpu_s = 0;   // of all threads, until all was read back: what training beside it misses
   double load_s = 0;  // every tensor into memory, from the disk where the system allows to ask
 };
 

@@ -73,16 +73,16 @@ class FailingDisk(CrashPoints):
         if scenario.resumes or scenario.prunes or scenario.whole_folder:
             allowed.add(2)
         if done.code not in allowed:
-            raise Failure(f"exit code {done.code} when {sorted(failed)} failed: {done.err[-800:]}")
+            raise Failure(f"exit code {done.code} when {sorted(failed)} failed: {done.why()}")
         if done.code != 0 and not re.search(r"\[NQD\d{4}\]", done.err):
-            raise Failure(f"no message with a code: {done.err[-800:]}")
+            raise Failure(f"no message with a code: {done.why()}")
 
     def check_whole(self, checkpoints):
         if not (checkpoints / "LATEST").exists():
             return
         done = self.tools.run(self.tools.nqd, "checkpoint", "verify", checkpoints)
         if done.code != 0 or "is of no use" in done.err:
-            raise Failure(f"the newest save is damaged: {done.err}")
+            raise Failure(f"the newest save is damaged: {done.why()}")
 
     def attempt(self, fault):
         scenario = fault.scenario
@@ -109,7 +109,7 @@ class FailingDisk(CrashPoints):
                 line = self.tools.train_line(self.tools.config(), run, "--ranks", 2, *where)
                 done = self.tools.run(*line)
                 if done.code not in (0, 4) or (done.code == 4 and "No space left" not in done.err):
-                    raise Failure(f"{size} KiB: exit code {done.code}: {done.err[-800:]}")
+                    raise Failure(f"{size} KiB: exit code {done.code}: {done.why()}")
                 self.check_whole(folder / "c")
                 after = latest_step(folder / "c")
                 Tools.run("mount", "-o", "remount,size=10m", folder)
@@ -118,7 +118,7 @@ class FailingDisk(CrashPoints):
     def go_on(self, line, run, after):
         done = self.tools.run(*line, "--resume", "auto")
         if done.code != 0:
-            raise Failure(f"exit code {done.code} once the disk is well: {done.err[-800:]}")
+            raise Failure(f"exit code {done.code} once the disk is well: {done.why()}")
         self.reference.check(run, after)
 
     def read_only(self):
@@ -133,7 +133,7 @@ class FailingDisk(CrashPoints):
                                          f"checkpoint.path={folder}/c")
             done = self.tools.run(*line, "--resume", "auto")
             if done.code != 4 or "Read-only file system" not in done.err:
-                raise Failure(f"exit code {done.code} on a read-only disk: {done.err[-800:]}")
+                raise Failure(f"exit code {done.code} on a read-only disk: {done.why()}")
             Tools.run("mount", "-o", "remount,rw", folder)
             self.go_on(line, run, before)
 
@@ -143,7 +143,7 @@ class FailingDisk(CrashPoints):
             run, _ = self.start_of(scenario)
             done = self.disturbed(scenario, run, self.tools.folder(), f"sleep {SLEEP_US}")
             if done.code != 0:
-                raise Failure(f"exit code {done.code}: {done.err[-800:]}")
+                raise Failure(f"exit code {done.code}: {done.why()}")
             self.reference.check(run, 0)
 
     def clock(self):
@@ -154,7 +154,7 @@ class FailingDisk(CrashPoints):
             done = self.disturbed(scenario, run, self.tools.folder(), NQD_IO_FAULT_CLOCK=JUMP_S,
                                   NQD_IO_FAULT_CLOCK_FROM=first)
             if done.code != 0:
-                raise Failure(f"exit code {done.code}: {done.err[-800:]}")
+                raise Failure(f"exit code {done.code}: {done.why()}")
             self.reference.check(run, before)
             left = sorted(path.name[:17] for path in (run / "checkpoints").iterdir())
             if left != ["LATEST", f"step-{STEPS:012d}"]:

@@ -51,6 +51,10 @@ class Done:
     err: str
     seconds: float
 
+    def why(self):
+        """Its errors, without notes on the config and progress before them."""
+        return self.err[max(self.err.find("error"), 0):][-1500:]
+
 
 class Tools:
     """nqd, the programs beside it, and a scratch folder."""
@@ -80,7 +84,7 @@ class Tools:
         self._folders = 0
         done = self.run(self.nqd, "data", "prepare", "--output", self.data)
         if done.code != 0:
-            raise Unavailable("nqd data prepare: " + done.err)
+            raise Unavailable("nqd data prepare: " + done.why())
 
     def close(self):
         for folder in {self.work, self.fast}:
@@ -182,7 +186,7 @@ class Reference:
         folder = tools.folder()
         done = tools.run(*tools.train_line(tools.config(**mesh), folder, "--ranks", 2, *extra), timeout=600)
         if done.code != 0:
-            raise Failure("a run that nobody disturbs ends with " + str(done.code) + "\n" + done.err)
+            raise Failure("a run that nobody disturbs ends with " + f"{done.code}: {done.why()}")
         evidence = json.loads((folder / "evidence.json").read_text())
         self.steps = len(evidence["steps"])
         self.losses = {one["step"]: (one["loss"], one["grad_norm"]) for one in evidence["steps"]}

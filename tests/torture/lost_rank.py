@@ -169,7 +169,7 @@ def steps_for(tools, kills):
     folder = tools.folder()
     done = tools.run(*tools.train_line(tools.config(every=0), folder, *SLOWER, "--set", "train.steps=200", mpi=2))
     if done.code != 0:
-        raise Failure("a run that nobody disturbs ends with " + str(done.code) + "\n" + done.err)
+        raise Failure("a run that nobody disturbs ends with " + f"{done.code}: {done.why()}")
     steps = json.loads((folder / "evidence.json").read_text())["steps"]
     step_s = statistics.median(one["step_s"] for one in steps)
     return max(500, int(1.5 * kills * BETWEEN_S / step_s))

@@ -17,7 +17,7 @@ LEAST_S = 20
 def dd(tools, *words):
     done = tools.run("dd", "bs=1M", "status=none", *words, timeout=600)
     if done.code != 0:
-        raise Failure("dd: " + done.err)
+        raise Failure("dd: " + done.why())
     return done.seconds
 
 
@@ -34,10 +34,11 @@ def dd_rates(tools, source, target, size):
 def nqd_rates(tools, folder, size):
     done = tools.run(tools.tool, "rate", folder, size, FILES, timeout=600)
     if done.code != 0:
-        raise Failure("torture_tool rate: " + done.err)
+        raise Failure("torture_tool rate: " + done.why())
     shutil.rmtree(folder)
     found = {name: float(value) for name, value in (line.split() for line in done.out.splitlines())}
-    return {name: found["bytes"] / found[name + "_s"] for name in ("save", "read_back", "load")}
+    rates = {name: found["bytes"] / found[name + "_s"] for name in ("save", "read_back", "load")}
+    return {**rates, "of_save_cpu": found["bytes"] / found["cpu_s"]}
 
 
 def size_for(tools, source, seconds):

@@ -17,7 +17,7 @@ def peaks(tools, line, environment=None, trace=None):
     """Largest resident sets of the processes of a command that must succeed."""
     done = tools.run(*line, environment=environment, timeout=1200)
     if done.code != 0:
-        raise Failure(f"{' '.join(map(str, line))}\nends with {done.code}: {done.err[-1500:]}")
+        raise Failure(f"{' '.join(map(str, line))}\nends with {done.code}: {done.why()}")
     return [peak for _, _, _, peak in Trace.read(trace).exits.values()]
 
 

@@ -29,7 +29,7 @@ def train(tools, saves):
         line += ["--ranks", RANKS]
     done = tools.run(*line, timeout=3600)
     if done.code != 0:
-        raise Failure(f"training ends with {done.code}: {done.err[-1500:]}")
+        raise Failure(f"training ends with {done.code}: {done.why()}")
     evidence = json.loads((run / "evidence.json").read_text())
     shutil.rmtree(run)
     steps = sum(one["step_s"] for one in evidence["steps"])

@@ -24,7 +24,7 @@ void print(const BitRotResult& result) {
 
 void print(const DiskRate& rate) {
   std::cout << "bytes " << rate.bytes << "\nsave_s " << rate.save_s << "\nread_back_s "
-            << rate.read_back_s << "\nload_s " << rate.load_s << '\n';
+            << rate.read_back_s << "\ncpu_s " << rate.cpu_s << "\nload_s " << rate.load_s << '\n';
 }
 
 int run(const std::vector<std::string>& words) {

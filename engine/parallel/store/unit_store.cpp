@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "collectives/types.h"
+#include "engine/parallel/store/range.h"
 #include "engine/parallel/store/share_out.h"
 
 namespace nqd::engine {
@@ -27,41 +28,11 @@ void narrow(std::span<const float> from, DType type, std::byte* to) {
   }
 }
 
-struct Range {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-  bool empty() const { return begin >= end; }
-};
-
-Range overlap(const Range& a, const Range& b) {
-  return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
-}
-
-// The ranges of a local tensor that hold something of the full one: pieces that touch are one.
-std::vector<Range> held_ranges(const planner::LocalTensor& tensor) {
-  std::vector<Range> held;
-  for (const planner::Piece& piece : tensor.pieces) {
-    if (held.empty() || held.back().end != piece.local) held.push_back({piece.local, piece.local});
-    held.back().end += piece.count;
-  }
-  return held;
-}
-
 std::span<float> floats(float* data, std::int64_t count) {
   return {data, static_cast<std::size_t>(count)};
 }
 
 }  // namespace
-
-void for_each_piece(
-    const planner::LocalTensor& tensor, std::int64_t local, std::int64_t count,
-    const std::function<void(std::int64_t full, std::int64_t local, std::int64_t count)>& f) {
-  const Range wanted{local, local + count};
-  for (const planner::Piece& piece : tensor.pieces) {
-    const Range part = overlap({piece.local, piece.local + piece.count}, wanted);
-    if (!part.empty()) f(piece.full + part.begin - piece.local, part.begin, part.end - part.begin);
-  }
-}
 
 UnitStore::UnitStore(const planner::StateShape& shape, std::vector<planner::LocalUnit> units,
                      const StoreGroups& groups, std::int64_t tp_rank, MemoryLedger* ledger,
@@ -71,30 +42,13 @@ UnitStore::UnitStore(const planner::StateShape& shape, std::vector<planner::Loca
       memory_(planner::state_buffers(shape, layout_.units, layout_.rank), ledger),
       weights_(layout_, memory_),
       gradients_(layout_, memory_, ledger),
+      held_(held_runs(layout_.units)),
+      runs_(updated_runs(layout_.shape, layout_.units, layout_.rank)),
       of_threads_(pool == nullptr ? 1 : static_cast<std::size_t>(pool->threads())) {
-  find_runs();
-  for (const Run& run : runs_) shards_.push_back(shard_of(run));
+  for (const UnitRun& run : runs_) shards_.push_back(shard_of(run));
 }
 
-void UnitStore::find_runs() {
-  for (std::size_t index = 0; index < layout_.size(); ++index) {
-    const auto unit = static_cast<int>(index);
-    const std::vector<planner::LocalTensor>& tensors = layout_.units[index].tensors;
-    for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor) {
-      for (const Range& held : held_ranges(tensors[tensor])) {
-        held_.push_back({unit, tensor, tensors[tensor].offset + held.begin, held.end - held.begin});
-      }
-    }
-  }
-  for (const Run& held : held_) {
-    if (!place(held.unit).holds_weights()) continue;
-    const Range own = overlap({held.begin, held.begin + held.count},
-                              {layout_.own_begin(held.unit), layout_.own_end(held.unit)});
-    if (!own.empty()) runs_.push_back({held.unit, held.tensor, own.begin, own.end - own.begin});
-  }
-}
-
-const planner::LocalTensor& UnitStore::tensor_of(const Run& run) const {
+const planner::LocalTensor& UnitStore::tensor_of(const UnitRun& run) const {
   return layout_.units[static_cast<std::size_t>(run.unit)].tensors[run.tensor];
 }
 
@@ -169,9 +123,8 @@ bool UnitStore::is_table(int unit) const {
   return layout_.units[static_cast<std::size_t>(unit)].role == planner::UnitRole::kTokenEmbedding;
 }
 
-bool UnitStore::counts(const Run& run) const {
-  const planner::UnitRole role = layout_.units[static_cast<std::size_t>(run.unit)].role;
-  return role != planner::UnitRole::kTied && (!tensor_of(run).replicated || tp_rank_ == 0);
+bool UnitStore::counts(const UnitRun& run) const {
+  return speaks_for(layout_.units[static_cast<std::size_t>(run.unit)], tensor_of(run), tp_rank_);
 }
 
 void UnitStore::add_squares(const float* values, std::int64_t count, ExactSum& sum) {
@@ -189,7 +142,7 @@ ExactSum UnitStore::squared(bool with_table) {
   const bool copies = layout_.shape.engine != planner::Engine::kZero1;
   const auto replicas = static_cast<std::size_t>(copies ? layout_.shape.replicas() : 1);
   const auto replica = static_cast<std::size_t>(copies ? layout_.replica : 0);
-  for (const Run& run : runs_) {
+  for (const UnitRun& run : runs_) {
     if (!counts(run) || (is_table(run.unit) && !with_table)) continue;
     const collectives::Chunk share =
         collectives::chunk_of(static_cast<std::size_t>(run.count), replicas, replica);
@@ -209,7 +162,7 @@ std::int64_t UnitStore::measured_leaves() const {
 
 void UnitStore::measure(int unit, const float* leaf) {
   if (leaf == nullptr || is_table(unit)) return;
-  for (const Run& held : held_) {
+  for (const UnitRun& held : held_) {
     if (held.unit != unit || !counts(held)) continue;
     add_squares(leaf + held.begin, held.count, leaves_);
   }
@@ -225,7 +178,7 @@ void UnitStore::overflow(int unit) {
 }
 
 std::optional<std::string> UnitStore::first_non_finite() const {
-  for (const Run& run : runs_) {
+  for (const UnitRun& run : runs_) {
     const auto values = floats(gradient(run.unit, run.begin), run.count);
     const auto bad = std::find_if(values.begin(), values.end(),
                                   [](float value) { return !std::isfinite(value); });
@@ -241,7 +194,7 @@ std::optional<std::string> UnitStore::first_non_finite() const {
   return std::nullopt;
 }
 
-ShardRun UnitStore::shard_of(const Run& run) const {
+ShardRun UnitStore::shard_of(const UnitRun& run) const {
   ShardRun shard;
   shard.tensor = &tensor_of(run);
   shard.unit = run.unit;
@@ -261,20 +214,9 @@ void UnitStore::for_each_shard(const std::function<void(const ShardRun&)>& f) {
   for (const ShardRun& shard : shards_) f(shard);
 }
 
-// Replicas that hold the same part each save a piece of it.
-UnitStore::Run UnitStore::saved_part(const Run& run) const {
-  const planner::StateShape& shape = layout_.shape;
-  const std::int64_t piece = shape.saved(place(run.unit).elements);
-  const std::int64_t copy = shape.savers() > 1 ? layout_.replica : 0;
-  const std::int64_t begin = layout_.own_begin(run.unit) + copy * piece;
-  const Range own = overlap({run.begin, run.begin + run.count}, {begin, begin + piece});
-  return {run.unit, run.tensor, own.begin, own.empty() ? 0 : own.end - own.begin};
-}
-
 void UnitStore::for_each_saved(const std::function<void(const ShardRun&)>& f) {
-  for (const Run& run : runs_) {
-    const Run saved = saved_part(run);
-    if (counts(run) && saved.count > 0) f(shard_of(saved));
+  for (const UnitRun& run : saved_runs(layout_.shape, layout_.units, layout_.rank, tp_rank_)) {
+    f(shard_of(run));
   }
 }
 
@@ -289,7 +231,7 @@ std::span<float> UnitStore::snapshot() const {
 }
 
 void UnitStore::narrow_own_weights() {
-  for (const Run& run : runs_) {
+  for (const UnitRun& run : runs_) {
     share_out(layout_.pool, run.count, [&](int, std::int64_t begin, std::int64_t end) {
       narrow(floats(state("master", 0, run.unit, run.begin + begin), end - begin),
              layout_.shape.weights, weights_.kept(run.unit, run.begin + begin));
@@ -311,7 +253,7 @@ void UnitStore::seed_fault_for_test(StoreFault fault) {
 
 void UnitStore::append_weights(int unit, const planner::LocalTensor& tensor,
                                std::vector<float>& out) const {
-  for (const Run& run : runs_) {
+  for (const UnitRun& run : runs_) {
     if (run.unit != unit || &tensor_of(run) != &tensor) continue;
     const auto values = floats(float_weights(unit, run.begin), run.count);
     out.insert(out.end(), values.begin(), values.end());

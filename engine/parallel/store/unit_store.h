@@ -42,6 +42,7 @@
 #include "engine/parallel/store/gradient_store.h"
 #include "engine/parallel/store/store_layout.h"
 #include "engine/parallel/store/store_memory.h"
+#include "engine/parallel/store/unit_runs.h"
 #include "engine/parallel/store/weight_store.h"
 
 namespace nqd::engine {
@@ -56,12 +57,6 @@ struct ShardRun {
   std::vector<std::span<float>> moments{};
   std::span<float> ema{};  // empty without
 };
-
-// Calls f(full, local, count) for the pieces of [local, local + count) of a local tensor: indices
-// in the full tensor and in the local one.
-void for_each_piece(
-    const planner::LocalTensor& tensor, std::int64_t local, std::int64_t count,
-    const std::function<void(std::int64_t full, std::int64_t local, std::int64_t count)>& f);
 
 class UnitStore {
  public:
@@ -133,8 +128,7 @@ class UnitStore {
 
   // What this rank updates. Valid while the store lives, gradients after finish_step.
   void for_each_shard(const std::function<void(const ShardRun&)>& f);
-  // The same, of what this rank saves: over all ranks of the world each element of the model once.
-  // Copies share the work.
+  // The same, of what this rank saves (unit_runs.h).
   void for_each_saved(const std::function<void(const ShardRun&)>& f);
   // Room for a copy of what this rank saves; empty where the shape has none.
   std::span<float> snapshot() const;
@@ -151,18 +145,9 @@ class UnitStore {
   void append_weights(int unit, const planner::LocalTensor& tensor, std::vector<float>& out) const;
 
  private:
-  struct Run {
-    int unit = 0;
-    std::size_t tensor = 0;
-    std::int64_t begin = 0;  // in the padded unit
-    std::int64_t count = 0;
-  };
-
   const UnitPlace& place(int unit) const { return layout_.places[static_cast<std::size_t>(unit)]; }
-  const planner::LocalTensor& tensor_of(const Run& run) const;
-  ShardRun shard_of(const Run& run) const;
-  Run saved_part(const Run& run) const;
-  void find_runs();
+  const planner::LocalTensor& tensor_of(const UnitRun& run) const;
+  ShardRun shard_of(const UnitRun& run) const;
   void fill_piece(int unit, const planner::TensorSpec& tensor, std::int64_t full,
                   std::int64_t begin, std::int64_t count, const Fill& fill);
   float* state(const char* name, std::size_t index, int unit, std::int64_t begin) const;
@@ -172,7 +157,7 @@ class UnitStore {
   void narrow_own_weights();
   bool is_table(int unit) const;
   // Whether this rank counts the run's elements in norms.
-  bool counts(const Run& run) const;
+  bool counts(const UnitRun& run) const;
   ExactSum squared(bool with_table);
   void add_squares(const float* values, std::int64_t count, ExactSum& sum);
   void measure(int unit, const float* leaf);
@@ -183,8 +168,8 @@ class UnitStore {
   StoreMemory memory_;
   WeightStore weights_;
   GradientStore gradients_;
-  std::vector<Run> held_;             // of every unit, padding left out
-  std::vector<Run> runs_;             // what of it this rank updates
+  std::vector<UnitRun> held_;
+  std::vector<UnitRun> runs_;         // what of it this rank updates
   std::vector<ShardRun> shards_;      // they, as callers see them
   std::vector<ExactSum> of_threads_;  // of a call of add_squares
   bool measures_ = false;

@@ -4,6 +4,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "engine/checkpoint/keep.h"
 #include "engine/io/checkpoint_json.h"
 #include "tests/engine/checkpoint/memory_storage.h"
 #include "tests/engine/checkpoint/toy.h"

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "engine/checkpoint/keep.h"
 #include "tests/engine/checkpoint/memory_storage.h"
 #include "tests/engine/checkpoint/toy.h"
 

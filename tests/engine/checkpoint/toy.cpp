@@ -46,10 +46,12 @@ float toy_value(std::int64_t step, Quantity quantity, const std::string& tensor,
 }
 
 engine::Manifest save_toy(engine::Storage& storage, const std::filesystem::path& root,
-                          std::int64_t step, const Cut& cut, const std::string& run) {
+                          std::int64_t step, const Cut& cut, const std::string& run,
+                          const std::vector<std::string>& past, const std::string& written_at) {
   engine::Manifest manifest;
   manifest.generation = engine::generation_name(step, run);
-  manifest.written_at = "2026-11-30T07:00:00Z";
+  manifest.written_at = written_at;
+  manifest.lineage = past;
   manifest.mesh = "ddp dp " + std::to_string(cut.dp) + " tp " + std::to_string(cut.tp) + " pp 1";
   manifest.config = {{"model.layers", "1"}};
   manifest.state.step = step;

@@ -24,9 +24,11 @@ std::vector<engine::CheckpointTensor> toy_tensors();
 float toy_value(std::int64_t step, engine::Quantity quantity, const std::string& tensor,
                 std::int64_t element);
 
-// Writes and publishes a generation as all ranks of `cut` would.
+// Writes and publishes a generation as all ranks of `cut` would. `past` is its lineage.
 engine::Manifest save_toy(engine::Storage& storage, const std::filesystem::path& root,
-                          std::int64_t step, const Cut& cut, const std::string& run = "00c0ffee");
+                          std::int64_t step, const Cut& cut, const std::string& run = "00c0ffee",
+                          const std::vector<std::string>& past = {},
+                          const std::string& written_at = "2026-11-30T07:00:00Z");
 
 // Whether every element of every quantity is that of the step.
 bool holds(const engine::CheckpointReader& reader, std::int64_t step);

@@ -1,0 +1,29 @@
+// Which generations of a folder stay.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "engine/checkpoint/storage.h"
+
+namespace nqd::engine {
+
+// Of complete generations. Those that LATEST's run left behind, because it went on from an earlier
+// one, are not among the newest.
+struct KeepPolicy {
+  std::int64_t last = 2;   // the newest ones; at least 1
+  std::int64_t every = 0;  // and those of steps that it divides; 0: none
+  // And the first that was written in each so many seconds, counted from 1970; 0: none.
+  double interval_s = 0;
+};
+
+// Removes complete generations that the policy does not keep, and incomplete ones that cannot be
+// under way: of steps before the newest complete one, or left behind. Never the one that LATEST
+// names, nor any of `in_use`. Returns the names of those that it removed, the newest first.
+std::vector<std::string> prune(Storage& storage, const std::filesystem::path& root,
+                               const KeepPolicy& policy,
+                               const std::vector<std::string>& in_use = {});
+
+}  // namespace nqd::engine

@@ -30,6 +30,7 @@ void add_commands(CLI::App& app, Context& context) {
   add_export_command(app, context);
   add_bench_command(app, context);
   add_calibrate_command(app, context);
+  add_canary_command(app, context);
   add_checkpoint_command(app, context);
   add_diagnose_command(app, context);
   add_calc_command(app, context);

@@ -4,7 +4,6 @@
 #include <ctime>
 #include <filesystem>
 #include <iostream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,7 +17,6 @@
 #include "planner/mesh/rank_map.h"
 #include "planner/plan/plan_text.h"
 #include "planner/planner.h"
-#include "planner/validation/error_bar.h"
 #include "reports/evidence.h"
 #include "reports/github.h"
 #include "reports/junit.h"
@@ -41,22 +39,6 @@ struct Options {
 };
 
 using Verdicts = std::vector<planner::PlanVerdict>;
-
-planner::PlanVerdict plan_config(const planner::LoadedConfig& loaded, const std::string& path) {
-  planner::PlanVerdict verdict;
-  verdict.path = path;
-  verdict.loaded = loaded.ok();
-  verdict.plan.config = loaded.config;
-  verdict.plan.diagnostics = loaded.diagnostics;
-  verdict.plan.valid = loaded.ok();
-  if (!loaded.ok()) return verdict;
-  verdict.plan = planner::make_plan(loaded.config);
-  planner::add_error_bar(verdict.plan);
-  std::vector<Diagnostic> findings = plan_findings(loaded, verdict.plan);
-  verdict.plan.diagnostics = loaded.diagnostics;
-  std::move(findings.begin(), findings.end(), std::back_inserter(verdict.plan.diagnostics));
-  return verdict;
-}
 
 ExitCode exit_code(const std::vector<planner::PlanVerdict>& verdicts) {
   ExitCode code = ExitCode::kOk;
@@ -138,7 +120,7 @@ int run(Options options) {
   for (const std::string& path : options.paths) {
     const planner::LoadedConfig loaded = planner::load_config(path, options.load);
     explain(options, loaded, path);
-    verdicts.push_back(plan_config(loaded, path));
+    verdicts.push_back(plan_verdict(loaded, path));
     for (const Diagnostic& diagnostic : verdicts.back().plan.diagnostics) {
       std::cerr << format(diagnostic);
     }

@@ -130,6 +130,8 @@ void add_train_command(CLI::App& app, Context& context) {
                    "seconds that a rank waits for another before it names it")
       ->check(CLI::Range(0.1, 86400.0))
       ->capture_default_str();
+  command->add_flag("--canary", options->run.canary,
+                    "first time every device and link, and refuse to start where one is slow");
   command->add_flag("--json", options->run.json, "print the evidence document on stdout");
   command->add_flag("--explain-config", options->explain,
                     "print every value with its origin, and stop");

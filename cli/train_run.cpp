@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "cli/audit_table.h"
+#include "cli/canary/canary_run.h"
 #include "cli/progress.h"
 #include "cli/stop_signals.h"
 #include "engine/io/safetensors.h"
@@ -166,6 +167,16 @@ void TrainRun::run_rank(collectives::Communicator& world) {
     files = open_files(world);
     if (world.rank() == 0) announce(world, plan_, output_dir());
   });
+  if (options_.canary) {
+    const planner::ClusterSpec& cluster = loaded_.config.cluster;
+    const bool calibrated = !cluster.calibration_source.empty();
+    refuse_slow(world,
+                calibrated ? engine::canary_expectation(cluster.curves, cluster.gemm_flops,
+                                                        cluster.memory_bandwidth_bytes_per_s,
+                                                        cluster.calibration_source)
+                           : engine::CanaryExpectation{},
+                argv_, (std::filesystem::path(output_dir()) / "canary.json").string());
+  }
   engine::TrainResult result;
   Shown of_thread;
   Shown& shown = world.backend() == "local" ? of_thread : process_;

@@ -31,7 +31,8 @@ struct TrainRunOptions {
   std::string save_weights;  // a .safetensors file under nqd's own names; empty: none
   std::string resume;        // "auto", a generation or a folder of them; empty: start anew
   std::vector<std::string> allowed_changes;
-  double max_s = 0;  // save and stop after so many seconds; 0: never
+  bool canary = false;  // refuse to start where a device or link is slow
+  double max_s = 0;     // save and stop after so many seconds; 0: never
   bool json = false;
 };
 

@@ -257,6 +257,15 @@ constexpr std::array kTable = {
     CodeInfo{"NQD1404", "a command that cannot be supervised",
              "`nqd supervise` starts a run again from its last save, so the command behind -- has "
              "to be a `train` of a config with `--resume auto`."},
+    CodeInfo{
+        "NQD1405", "hosts that cannot be supervised",
+        "`nqd supervise --hosts a:2,b:2 --spares c:2` fills the hosts of each attempt into the "
+        "command behind --, which has {hosts} where mpirun -host reads them and {ranks} for "
+        "their number of ranks. A host is named once, with 1 to 1024 ranks behind a colon."},
+    CodeInfo{"NQD1406", "no mesh for the ranks that are left",
+             "`nqd supervise --elastic` asks the planner for a mesh of the hosts that are left, "
+             "with the config's model and global batch. None of that many ranks or fewer fits, or "
+             "the engine runs none of them."},
 };
 
 }  // namespace

@@ -88,6 +88,11 @@ constexpr std::array kTable = {
     CodeInfo{"NQD3040", "the matrix kernel asked for cannot run here",
              "NQD_GEMM_KERNEL forces one of the kernels of canonical numerics: portable (any CPU), "
              "avx2 or avx512. All give the same bits. Unset it to let the CPU choose."},
+    CodeInfo{"NQD3050", "the canary found a slow device or link",
+             "`nqd train --canary` times products, memory and messages of every rank before the "
+             "first step. The message names what is slower than its peers, or than the "
+             "calibration, and canary.json in the run's folder has the figures. Every step waits "
+             "for the slowest rank: mend it, or leave that host out."},
     // 4000: run-time faults
     CodeInfo{"NQD4001", "a rank was lost or failed",
              "A rank of the job died, or reported an error, while others needed it. The message "

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <string_view>
+#include <utility>
 
 #include "base/error.h"
 #include "reports/json_writer.h"
@@ -17,6 +19,18 @@ constexpr double kLongestWait = 60;
               "write it as `-- mpirun -n 4 nqd train CONFIG --resume auto`");
 }
 
+// Of `nqd train`.
+bool takes_no_value(const std::string& flag) {
+  return flag == "--json" || flag == "--canary" || flag == "--explain-config";
+}
+
+void write_names(reports::JsonWriter& json, std::string_view key,
+                 const std::vector<std::string>& names) {
+  json.key(key).begin_array();
+  for (const std::string& name : names) json.value(name);
+  json.end();
+}
+
 }  // namespace
 
 bool is_worth_restarting(int exit_code) {
@@ -27,27 +41,36 @@ double back_off_s(int restart, double first_s) {
   return std::min(first_s * std::exp2(std::min(restart, 30)), kLongestWait);
 }
 
-std::string run_folder_of(const std::vector<std::string>& command) {
+TrainCommand read_train_command(const std::vector<std::string>& command) {
   const auto train = std::find(command.begin(), command.end(), "train");
   if (train == command.end()) refuse("has no `train`");
-  std::string folder;
-  std::string config;
-  bool resumes = false;
+  TrainCommand run;
+  std::string resume;
   for (auto word = train + 1; word != command.end(); ++word) {
-    const auto value = [&](const std::string& flag) -> std::optional<std::string> {
-      if (*word == flag && word + 1 != command.end()) return *(word + 1);
-      if (word->starts_with(flag + "=")) return word->substr(flag.size() + 1);
-      return std::nullopt;
-    };
-    if (const auto found = value("--output-dir")) folder = *found;
-    if (const auto found = value("--resume")) resumes = *found == "auto";
-    const bool is_config = word->ends_with(".yaml") || word->ends_with(".yml");
-    if (config.empty() && is_config) config = *word;
+    if (!word->starts_with("--")) {
+      if (run.config.empty()) run.config = *word;
+      continue;
+    }
+    const std::size_t equals = word->find('=');
+    const std::string flag = word->substr(0, equals);
+    if (takes_no_value(flag)) continue;
+    std::string value;
+    if (equals != std::string::npos) {
+      value = word->substr(equals + 1);
+    } else if (word + 1 != command.end()) {
+      value = *++word;
+    }
+    if (flag == "--output-dir") run.folder = value;
+    if (flag == "--resume") resume = value;
+    if (flag == "--cluster") run.cluster_file = value;
+    if (flag == "--set") run.overrides.push_back(std::move(value));
   }
-  if (!resumes) refuse("has no `--resume auto`: every restart would start anew");
-  if (!folder.empty()) return folder;
-  if (config.empty()) refuse("names no config");
-  return "runs/" + std::filesystem::path(config).stem().string();
+  if (resume != "auto") refuse("has no `--resume auto`: every restart would start anew");
+  if (run.config.empty()) refuse("names no config");
+  if (run.folder.empty()) {
+    run.folder = "runs/" + std::filesystem::path(run.config).stem().string();
+  }
+  return run;
 }
 
 std::string attempts_json(const std::vector<Attempt>& attempts) {
@@ -64,6 +87,9 @@ std::string attempts_json(const std::vector<Attempt>& attempts) {
     json.field("last_step", one.last_step);
     json.field("lost_steps", one.lost_steps);
     json.field("recovery_s", one.recovery_s);
+    write_names(json, "hosts", one.hosts);
+    write_names(json, "left_out", one.left_out);
+    json.field("mesh", reports::known(one.mesh));
     json.end();
   }
   json.end();

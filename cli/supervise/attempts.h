@@ -18,6 +18,10 @@ struct Attempt {
   // seconds from the end of the attempt before to the end of the first new step (recovery time).
   std::optional<std::int64_t> lost_steps;
   std::optional<double> recovery_s;
+  // With --hosts: where it ran, whom it was without, and, after a change, its mesh.
+  std::vector<std::string> hosts{};
+  std::vector<std::string> left_out{};
+  std::string mesh{};
 };
 
 // Whether a run that ended so goes on when it is started again: a fault (4) or a signal that killed
@@ -27,11 +31,19 @@ bool is_worth_restarting(int exit_code);
 // Seconds before restart `restart` (from 0), doubling from `first_s` to at most a minute.
 double back_off_s(int restart, double first_s);
 
-// The run's folder of a command that holds `train CONFIG [--output-dir DIR]`. Throws Error (kUsage,
-// NQD1404) where it cannot be told, or where a restart would start anew: no --resume.
-std::string run_folder_of(const std::vector<std::string>& command);
+// What a command that holds `train CONFIG …` says of its run.
+struct TrainCommand {
+  std::string config;
+  std::vector<std::string> overrides;  // --set
+  std::string cluster_file;            // --cluster
+  std::string folder;                  // --output-dir, else runs/CONFIG-NAME
+};
+// Throws Error (kUsage, NQD1404) where it cannot be told, or where a restart would start anew: no
+// --resume auto.
+TrainCommand read_train_command(const std::vector<std::string>& command);
 
-// {"attempts": [...], "restarts", "exit_code"}.
+// {"attempts": [...], "restarts", "exit_code"}; hosts and left_out of an attempt are empty, and
+// mesh is null, without --hosts.
 std::string attempts_json(const std::vector<Attempt>& attempts);
 
 }  // namespace nqd::cli

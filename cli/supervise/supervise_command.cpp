@@ -18,6 +18,8 @@
 #include "cli/stop_signals.h"
 #include "cli/supervise/attempts.h"
 #include "cli/supervise/child.h"
+#include "cli/supervise/placement.h"
+#include "cli/supervise/suspects.h"
 #include "engine/io/metrics.h"
 
 namespace nqd::cli {
@@ -29,6 +31,7 @@ struct Options {
   int max_restarts = 10;
   int give_up_after = 3;
   double back_off_s = 1;
+  PlacementOptions placement;
   bool json = false;
   std::vector<std::string> command;
 };
@@ -40,7 +43,11 @@ double seconds_since(Clock::time_point start) {
 class Supervisor {
  public:
   explicit Supervisor(const Options& options)
-      : options_(options), folder_(run_folder_of(options.command)) {}
+      : options_(options),
+        train_(read_train_command(options.command)),
+        folder_(train_.folder),
+        placement_(options.placement, options.command, train_),
+        verdicts_(folder_) {}
 
   int run() {
     watch_stop_signals();
@@ -64,6 +71,8 @@ class Supervisor {
 
  private:
   static constexpr auto kPoll = std::chrono::milliseconds(10);
+  // A launcher may wait for ever for its part on a host that it no longer reaches.
+  static constexpr double kLauncherS = 15;
 
   // False when the supervisor was asked to stop meanwhile.
   bool wait(double seconds) const {
@@ -74,10 +83,12 @@ class Supervisor {
   }
 
   bool goes_on(const Attempt& last) {
-    if (!is_worth_restarting(last.exit_code) || stop_signal_came()) return false;
+    if (last.exit_code == 0 || stop_signal_came()) return false;
+    const bool changed = placement_.learn(verdicts_.read(), last.last_step.has_value());
+    if (!is_worth_restarting(last.exit_code) && !changed) return false;
     const bool fruitful = last.last_step.value_or(0) > furthest_;
     furthest_ = std::max(furthest_, last.last_step.value_or(0));
-    fruitless_ = fruitful ? 0 : fruitless_ + 1;
+    fruitless_ = fruitful || changed ? 0 : fruitless_ + 1;
     if (fruitless_ >= options_.give_up_after) {
       log::error(std::to_string(fruitless_) + " attempts in a row came no further than step " +
                  std::to_string(furthest_) + ": the fault is not one that passes");
@@ -92,12 +103,15 @@ class Supervisor {
   void run_once() {
     Attempt attempt;
     attempt.number = static_cast<int>(attempts_.size());
+    placement_.describe(attempt);
+    verdicts_.snapshot();
     const std::filesystem::path metrics = folder_ / "metrics.jsonl";
     const auto before = last_written(metrics);
     const Clock::time_point start = Clock::now();
-    Child child(options_.command);
+    Child child(placement_.command());
     bool told = false;
     std::optional<int> code;
+    std::optional<Clock::time_point> failed;  // when the run reported a fault
     while (!code) {
       code = child.ended();
       if (last_written(metrics) != before) attempt.last_step = engine::last_step(metrics);
@@ -108,6 +122,8 @@ class Supervisor {
       // Launchers pass it on to the ranks; at SIGTERM mpirun ends them within a second.
       if (stop_signal_came() && !told) child.signal(SIGUSR1);
       told = stop_signal_came();
+      if (!failed && verdicts_.has_fault()) failed = Clock::now();
+      if (failed && seconds_since(*failed) > kLauncherS) child.signal(SIGKILL);
       if (!code) std::this_thread::sleep_for(kPoll);
     }
     attempt.exit_code = *code;
@@ -138,7 +154,10 @@ class Supervisor {
   }
 
   const Options& options_;
+  const TrainCommand train_;
   const std::filesystem::path folder_;
+  Placement placement_;
+  RunVerdicts verdicts_;
   std::vector<Attempt> attempts_;
   Clock::time_point ended_{};  // of the last attempt
   std::int64_t furthest_ = 0;  // step
@@ -176,6 +195,18 @@ void add_supervise_command(CLI::App& app, Context& context) {
                    "seconds before a restart; doubled while attempts come no further, up to 60")
       ->check(CLI::Range(0.0, 60.0))
       ->capture_default_str();
+  command
+      ->add_option("--hosts", options->placement.hosts,
+                   "hosts with their numbers of ranks, a:2,b:2; the command has {hosts} in their "
+                   "place, and {ranks} for all of them")
+      ->type_name("HOST[:RANKS],...");
+  command
+      ->add_option("--spares", options->placement.spares,
+                   "hosts that take the place of one that is at fault")
+      ->type_name("HOST[:RANKS],...");
+  command->add_flag(
+      "--elastic", options->placement.elastic,
+      "without a spare go on with fewer ranks, on the mesh that the planner proposes");
   command->add_flag("--json", options->json, "print what every attempt came to on stdout");
   command->add_option("command", options->command, "behind --: mpirun -n 4 nqd train …")
       ->required();

@@ -23,6 +23,14 @@ std::vector<collectives::GemmRow> run_gemm_bench(const planner::ModelSpec& model
 
 // Bytes read plus bytes written per second by one thread in a[i] = b[i] + s · c[i] over arrays far
 // larger than the caches (the best of several passes; the read that a store causes is not counted).
-double measure_copy_bandwidth();
+struct CopyBandwidth {
+  double bytes_per_s = 0;
+  double bytes_per_cpu_s = 0;  // by the time that the thread had a CPU
+};
+CopyBandwidth measure_copy();
+double measure_copy_bandwidth();  // bytes_per_s of it
+
+// Seconds that the calling thread has had a CPU.
+double thread_cpu_s();
 
 }  // namespace nqd::engine

@@ -26,8 +26,34 @@ std::string split_text(const std::vector<std::int64_t>& split) {
   return text + "]";
 }
 
-// The keys that a plan decides, as --set takes them.
-std::vector<std::string> overrides_of(const Config& planned) {
+}  // namespace
+
+std::vector<Diagnostic> lasting_findings(const LoadedConfig& loaded) {
+  std::vector<Diagnostic> findings;
+  for (const Diagnostic& diagnostic : loaded.diagnostics) {
+    if (!is_mesh_rule(diagnostic)) findings.push_back(diagnostic);
+  }
+  if (has_errors(findings)) return findings;
+  for (Diagnostic& diagnostic : check_mesh(plainest(start_of(loaded)))) {
+    if (diagnostic.severity != Severity::kError) continue;
+    locate(diagnostic, loaded, loaded.text);
+    findings.push_back(std::move(diagnostic));
+  }
+  sort_by_place(findings);
+  return findings;
+}
+
+Config start_of(const LoadedConfig& loaded) {
+  Config config = loaded.config;
+  for (const ResolvedValue& value : loaded.resolved) {
+    if (value.path == "parallel.hsdp_shard" && value.origin.starts_with("derived")) {
+      config.parallel.hsdp_shard = 0;
+    }
+  }
+  return config;
+}
+
+std::vector<std::string> plan_overrides(const Config& planned) {
   const ParallelSpec& mesh = planned.parallel;
   const TrainSpec& train = planned.train;
   std::vector<std::string> overrides;
@@ -58,37 +84,10 @@ std::vector<std::string> overrides_of(const Config& planned) {
   return overrides;
 }
 
-}  // namespace
-
-std::vector<Diagnostic> lasting_findings(const LoadedConfig& loaded) {
-  std::vector<Diagnostic> findings;
-  for (const Diagnostic& diagnostic : loaded.diagnostics) {
-    if (!is_mesh_rule(diagnostic)) findings.push_back(diagnostic);
-  }
-  if (has_errors(findings)) return findings;
-  for (Diagnostic& diagnostic : check_mesh(plainest(start_of(loaded)))) {
-    if (diagnostic.severity != Severity::kError) continue;
-    locate(diagnostic, loaded, loaded.text);
-    findings.push_back(std::move(diagnostic));
-  }
-  sort_by_place(findings);
-  return findings;
-}
-
-Config start_of(const LoadedConfig& loaded) {
-  Config config = loaded.config;
-  for (const ResolvedValue& value : loaded.resolved) {
-    if (value.path == "parallel.hsdp_shard" && value.origin.starts_with("derived")) {
-      config.parallel.hsdp_shard = 0;
-    }
-  }
-  return config;
-}
-
 std::string plan_yaml(const LoadedConfig& loaded, const LoadOptions& options,
                       const Config& planned) {
   LoadOptions planning = options;
-  for (std::string& override : overrides_of(planned)) {
+  for (std::string& override : plan_overrides(planned)) {
     planning.overrides.push_back(std::move(override));
   }
   return load_config_text(loaded.text, loaded.config.source, planning).resolved_yaml;

@@ -18,6 +18,9 @@ std::vector<Diagnostic> lasting_findings(const LoadedConfig& loaded);
 // What a search starts from: without what the loader derived from the file's mesh.
 Config start_of(const LoadedConfig& loaded);
 
+// The keys that a plan (config_of) decides, as --set takes them.
+std::vector<std::string> plan_overrides(const Config& planned);
+
 // The canonical config file of a plan of `loaded` (config_of): every value, and the plan's in place
 // of those of the file. `options` are those with which it was loaded. It loads without errors.
 std::string plan_yaml(const LoadedConfig& loaded, const LoadOptions& options,

@@ -185,15 +185,19 @@ class Bed:
             self.inside(name, "ip", "addr", "add", self.address(name) + "/24", "dev", "eth0")
             self.inside(name, "ip", "link", "set", "eth0", "up")
             if self.rate:
-                self._limit(name, "eth0")
-                self._limit(HEAD, port)
+                self.limit(name, self.rate)
 
     def _port(self, name):
         return "port" + str(self.hosts.index(name))
 
-    def _limit(self, name, device):
+    def limit(self, name, rate):
+        """Slows what a host without a rate sends and what it receives."""
+        self._limit(name, "eth0", rate)
+        self._limit(HEAD, self._port(name), rate)
+
+    def _limit(self, name, device, rate):
         # A burst holds what a timer tick of 4 ms lets through at 500 Mbit/s.
-        self.inside(name, "tc", "qdisc", "add", "dev", device, "root", "tbf", "rate", self.rate,
+        self.inside(name, "tc", "qdisc", "add", "dev", device, "root", "tbf", "rate", rate,
                     "burst", "256kb", "latency", "100ms")
 
     def _enter(self, name):
@@ -205,15 +209,22 @@ class Bed:
         """Runs a command on a host; its stdout. Unavailable when it fails."""
         return _run(self._enter(name) + list(command))
 
+    def mpirun_words(self, placement):
+        """The command on the head node that starts ranks on "alpha:2,beta:2", which fill one host after
+        the other unless later flags say otherwise."""
+        return [self.mpiexec, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--map-by",
+                "slot", "--mca", "plm_rsh_agent", self.agent, "--mca", "plm_rsh_no_tree_spawn", "1",
+                "--mca", "orte_tmpdir_base", "/dev/shm", "--mca", "pml", "ob1", "--mca", "btl",
+                "tcp,vader,self", "--host", placement]
+
+    def start(self, command, timeout_s=60, environment=None):
+        """Starts a command on the head node, as a Job."""
+        return Job(["setpriv", "--pdeathsig", "KILL"] + self._enter(HEAD) + list(command),
+                   environment or dict(os.environ), timeout_s)
+
     def mpirun(self, placement, program, *flags, timeout_s=60, environment=None):
-        """Starts a Job on "alpha:2,beta:2"; ranks fill one host after the other unless `flags` say
-        otherwise."""
-        command = ["setpriv", "--pdeathsig", "KILL"] + self._enter(HEAD) + [
-            self.mpiexec, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--map-by",
-            "slot", "--mca", "plm_rsh_agent", self.agent, "--mca", "plm_rsh_no_tree_spawn", "1",
-            "--mca", "orte_tmpdir_base", "/dev/shm", "--mca", "pml", "ob1", "--mca", "btl",
-            "tcp,vader,self", "--host", placement, *flags, *program]
-        return Job(command, environment or dict(os.environ), timeout_s)
+        """Starts a Job on "alpha:2,beta:2"."""
+        return self.start(self.mpirun_words(placement) + [*flags, *program], timeout_s, environment)
 
     def strike(self, name, pid, number):
         """Sends a signal to a process, by its number on that host."""

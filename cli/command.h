@@ -19,7 +19,6 @@ struct Context {
 void add_bench_command(CLI::App& app, Context& context);
 void add_calc_command(CLI::App& app, Context& context);
 void add_calibrate_command(CLI::App& app, Context& context);
-void add_canary_command(CLI::App& app, Context& context);
 void add_checkpoint_command(CLI::App& app, Context& context);
 void add_data_command(CLI::App& app, Context& context);
 void add_diagnose_command(CLI::App& app, Context& context);

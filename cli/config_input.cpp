@@ -5,13 +5,11 @@
 #include <chrono>
 #include <cstddef>
 #include <iostream>
-#include <iterator>
 #include <thread>
 #include <utility>
 
 #include "base/diagnostic.h"
 #include "planner/planner.h"
-#include "planner/validation/error_bar.h"
 
 namespace nqd::cli {
 namespace {
@@ -54,22 +52,6 @@ std::vector<Diagnostic> plan_findings(const planner::LoadedConfig& loaded,
     findings.push_back(std::move(diagnostic));
   }
   return findings;
-}
-
-planner::PlanVerdict plan_verdict(const planner::LoadedConfig& loaded, const std::string& path) {
-  planner::PlanVerdict verdict;
-  verdict.path = path;
-  verdict.loaded = loaded.ok();
-  verdict.plan.config = loaded.config;
-  verdict.plan.diagnostics = loaded.diagnostics;
-  verdict.plan.valid = loaded.ok();
-  if (!loaded.ok()) return verdict;
-  verdict.plan = planner::make_plan(loaded.config);
-  planner::add_error_bar(verdict.plan);
-  std::vector<Diagnostic> findings = plan_findings(loaded, verdict.plan);
-  verdict.plan.diagnostics = loaded.diagnostics;
-  std::move(findings.begin(), findings.end(), std::back_inserter(verdict.plan.diagnostics));
-  return verdict;
 }
 
 planner::LoadedConfig load_or_throw(const ConfigFlags& flags, bool speaker) {

@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "planner/config/config.h"
 #include "planner/plan/plan.h"
-#include "planner/plan/plan_text.h"
 
 namespace CLI {
 class App;
@@ -47,9 +46,6 @@ bool is_malformed(const std::vector<Diagnostic>& diagnostics);
 // in the file.
 std::vector<Diagnostic> plan_findings(const planner::LoadedConfig& loaded,
                                       const planner::Plan& plan);
-
-// The plan of a config that may not have loaded, with all findings, for a table or a document.
-planner::PlanVerdict plan_verdict(const planner::LoadedConfig& loaded, const std::string& path);
 
 // For another process than the speaker before it reports an error that the speaker may have too:
 // the launcher ends it meanwhile if so.

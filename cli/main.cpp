@@ -10,6 +10,7 @@
 #include "base/diagnostic.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "cli/canary/canary_command.h"
 #include "cli/command.h"
 #include "cli/config_input.h"
 #include "collectives/communicator.h"

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "cli/command.h"
 #include "cli/config_input.h"
+#include "cli/plan_verdict.h"
 #include "planner/config/config.h"
 #include "planner/mesh/rank_map.h"
 #include "planner/plan/plan_text.h"

@@ -1,4 +1,5 @@
-// `nqd canary`: is every device and link as fast as it should be?
+#include "cli/canary/canary_command.h"
+
 #include <CLI/CLI.hpp>
 #include <array>
 #include <cstddef>

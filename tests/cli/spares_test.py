@@ -41,7 +41,7 @@ class Spares(NqdTestCase):
     def setUpClass(cls):
         super().setUpClass()
         code, _, err = nqd("train", "configs/quickstart.yaml", "--set", f"data.path={cls.data}", "--output-dir",
-                           cls.scratch / "base", *TINY, "--set", "train.steps=1", "--ranks", 1)
+                           cls.scratch / "base", *TINY, "--set", "train.steps=2", "--ranks", 1)
         assert code == 0, err
 
     def supervise(self, name, attempts, *flags, code):

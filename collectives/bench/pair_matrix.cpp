@@ -17,25 +17,44 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+void round_trip(Communicator& world, int peer, bool leads, std::span<std::byte> data) {
+  if (leads) world.send(data, peer);
+  world.receive(data, peer);
+  if (!leads) world.send(data, peer);
+}
+
+struct Count {
+  std::int32_t iterations = 1;
+  std::int32_t batches = 1;
+};
+
+// On a slow link several batches would take minutes: the leader cuts them to about a second, and
+// tells its peer.
+void agree_on_count(Communicator& world, int peer, bool leads, double trip_s, Count& count) {
+  constexpr double kPatienceS = 1;
+  if (leads && trip_s * count.iterations * count.batches > kPatienceS) {
+    const auto fits = static_cast<std::int32_t>(kPatienceS / trip_s);
+    count = {std::clamp(fits, 1, count.iterations), 1};
+  }
+  const auto bytes = std::as_writable_bytes(std::span(&count, 1));
+  leads ? world.send(bytes, peer) : world.receive(bytes, peer);
+}
+
 // On both ranks of a pair: the mean of half a round trip, of the best batch.
 double half_round_trip(Communicator& world, int peer, bool leads, std::span<std::byte> data,
-                       int iterations, int batches) {
+                       Count count) {
   constexpr int kWarmup = 2;
+  auto start = Clock::now();
+  const auto elapsed_s = [&] {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  for (int i = 0; i < kWarmup; ++i) round_trip(world, peer, leads, data);
+  if (count.batches > 1) agree_on_count(world, peer, leads, elapsed_s() / kWarmup, count);
   double best_s = std::numeric_limits<double>::infinity();
-  for (int batch = 0; batch < batches; ++batch) {
-    auto start = Clock::now();
-    for (int i = batch == 0 ? -kWarmup : 0; i < iterations; ++i) {
-      if (i == 0) start = Clock::now();
-      if (leads) {
-        world.send(data, peer);
-        world.receive(data, peer);
-      } else {
-        world.receive(data, peer);
-        world.send(data, peer);
-      }
-    }
-    const std::chrono::duration<double> elapsed = Clock::now() - start;
-    best_s = std::min(best_s, elapsed.count() / iterations / 2);
+  for (int batch = 0; batch < count.batches; ++batch) {
+    start = Clock::now();
+    for (int i = 0; i < count.iterations; ++i) round_trip(world, peer, leads, data);
+    best_s = std::min(best_s, elapsed_s() / count.iterations / 2);
   }
   return best_s;
 }
@@ -189,9 +208,9 @@ std::vector<PairRow> run_pairs(Communicator& world, const PairRounds& rounds,
       const bool leads = world.rank() == a;
       const int peer = leads ? b : a;
       const double small_s = half_round_trip(world, peer, leads, large.first(kPairSmallBytes),
-                                             options.small_iterations, options.batches);
+                                             {options.small_iterations, options.batches});
       const double large_s =
-          half_round_trip(world, peer, leads, large, options.large_iterations, options.batches);
+          half_round_trip(world, peer, leads, large, {options.large_iterations, options.batches});
       if (!leads) continue;
       times[2 * pairs.size() - 2] = small_s;
       times[2 * pairs.size() - 1] = large_s;

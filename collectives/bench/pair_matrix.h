@@ -17,7 +17,8 @@ struct PairOptions {
   std::uint64_t large_bytes = std::uint64_t{4} << 20;
   int small_iterations = 200;
   int large_iterations = 20;
-  int batches = 1;  // a figure is the best of so many means over these iterations
+  // A figure is the best of so many means over these iterations; several are cut to about a second.
+  int batches = 1;
 };
 
 // Pairs (a, b), a < b, of which those of one round share no rank and are measured at the same time.

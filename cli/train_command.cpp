@@ -24,7 +24,6 @@ struct Options {
   std::optional<int> ranks;
   TrainRunOptions run;
   std::string export_type = "float32";
-  double deadline_s = 60;
   bool explain = false;
 };
 
@@ -73,7 +72,8 @@ int run(const Options& options, const Context& context) {
   TrainRun train_run(run_options, context.argv, loaded, plan);
   collectives::WorldOptions world;
   world.ranks = mesh;
-  world.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(options.deadline_s * 1e3));
+  world.deadline =
+      std::chrono::milliseconds(static_cast<std::int64_t>(options.run.deadline_s * 1e3));
   world.last_words = [&](const Error& error) { train_run.last_words(error); };
   watch_stop_signals();
   collectives::run_world(world, [&](collectives::Communicator& comm) { train_run.run_rank(comm); });
@@ -126,7 +126,7 @@ void add_train_command(CLI::App& app, Context& context) {
                    "save and stop after so many seconds, with exit code 75")
       ->check(CLI::PositiveNumber);
   command
-      ->add_option("--deadline", options->deadline_s,
+      ->add_option("--deadline", options->run.deadline_s,
                    "seconds that a rank waits for another before it names it")
       ->check(CLI::Range(0.1, 86400.0))
       ->capture_default_str();

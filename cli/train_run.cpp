@@ -16,6 +16,7 @@
 #include "cli/stop_signals.h"
 #include "engine/io/safetensors.h"
 #include "engine/parallel/agree.h"
+#include "engine/train/roll_back.h"
 #include "engine/trainer.h"
 #include "planner/layout/layout.h"
 #include "reports/evidence.h"
@@ -65,7 +66,10 @@ int writer_of(const Error& error, int own_rank) {
 
 // The step that was under way; a run that skips too many ends behind the last of them.
 std::int64_t step_of(const Error& error, const engine::TrainResult& result) {
-  if (result.steps.empty()) return result.resumed_after + 1;
+  if (result.steps.empty()) {
+    return 1 +
+           (result.roll_backs.empty() ? result.resumed_after : result.roll_backs.back().to_step);
+  }
   return result.steps.back().step + (error.code() == "NQD4006" ? 0 : 1);
 }
 
@@ -179,7 +183,8 @@ void TrainRun::run_rank(collectives::Communicator& world) {
   }
   engine::TrainResult result;
   Shown of_thread;
-  Shown& shown = world.backend() == "local" ? of_thread : process_;
+  // Of ranks that are threads, rank 0 speaks for the process.
+  Shown& shown = world.backend() == "local" && world.rank() != 0 ? of_thread : process_;
   try {
     run_engine(world, files, shown, result);
   } catch (const Error& error) {
@@ -228,6 +233,13 @@ void TrainRun::run_engine(collectives::Communicator& world, const Files& files, 
     folder->append_metrics(reports::metrics_line(eval));
     progress->evaluation(eval);
   };
+  options.on_roll_back = [&](const engine::RollBackRecord& roll_back) {
+    {
+      const std::lock_guard lock(shown.mutex);
+      engine::note_roll_back(shown.result, roll_back);
+    }
+    if (folder != nullptr) folder->append_metrics(reports::metrics_line(roll_back));
+  };
   if (files.initial) {
     options.initial_weights = [&](const planner::TensorSpec& tensor, std::int64_t begin,
                                   std::span<float> out) {
@@ -242,6 +254,8 @@ void TrainRun::run_engine(collectives::Communicator& world, const Files& files, 
   }
   options.checkpoints = checkpoint_options();
   options.asked_to_stop = [this] { return is_time_to_stop(); };
+  options.deadline_s = options_.deadline_s;
+  options.last_words = [this](const Error& error) { last_words(error); };
   engine::train(world, plan_, *files.data, options, result);
   if (result.stopped) stopped_ = true;
   const std::lock_guard lock(shown.mutex);

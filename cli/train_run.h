@@ -31,8 +31,9 @@ struct TrainRunOptions {
   std::string save_weights;  // a .safetensors file under nqd's own names; empty: none
   std::string resume;        // "auto", a generation or a folder of them; empty: start anew
   std::vector<std::string> allowed_changes;
-  bool canary = false;  // refuse to start where a device or link is slow
-  double max_s = 0;     // save and stop after so many seconds; 0: never
+  bool canary = false;     // refuse to start where a device or link is slow
+  double deadline_s = 60;  // of a wait for another rank
+  double max_s = 0;        // save and stop after so many seconds; 0: never
   bool json = false;
 };
 
@@ -92,7 +93,7 @@ class TrainRun {
   std::string started_at_ = reports::now_utc();
   std::atomic<bool> audit_ok_{true};  // ranks may be threads
   std::atomic<bool> stopped_{false};
-  Shown process_;  // of the rank that is this process; unused by threads
+  Shown process_;  // of the rank that is this process, or of rank 0 of its threads
 };
 
 }  // namespace nqd::cli

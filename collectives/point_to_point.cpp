@@ -10,6 +10,7 @@
 #include "collectives/cost.h"
 #include "collectives/reduce.h"
 #include "collectives/tuning.h"
+#include "collectives/waiting.h"
 
 namespace nqd::collectives {
 namespace {
@@ -77,6 +78,7 @@ PointToPointCommunicator::PointToPointCommunicator(std::unique_ptr<Transport> tr
 
 template <typename Operation>
 void PointToPointCommunicator::run_in_order(Operation&& operation) {
+  const Waiting waiting;
   if (worker_ && worker_->busy()) {
     submit(std::function<void()>(operation)).wait();
     return;

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <utility>
 
+#include "collectives/waiting.h"
+
 namespace nqd::collectives {
 
 void Work::State::run() {
@@ -44,6 +46,7 @@ Work& Work::operator=(Work&& other) noexcept {
 
 void Work::wait() {
   if (!state_) return;
+  const Waiting waiting;
   state_->wait();
   if (!state_->error) return;
   state_->on_error();

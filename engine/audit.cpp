@@ -35,10 +35,20 @@ double control_bytes(const planner::Config& config, std::int64_t rank, std::size
 // Before the first step, every eval_every steps, and behind the last of all.
 std::int64_t evaluations(const planner::TrainSpec& train, const StepSpan& span) {
   const std::int64_t every = train.eval_every;
+  const std::int64_t last = span.undone ? span.last() - 1 : span.last();
   std::int64_t count = span.after == 0 ? 1 : 0;
-  if (every > 0) count += span.last() / every - span.after / every;
-  const bool ends = span.steps > 0 && span.last() == train.steps;
+  if (every > 0) count += last / every - span.after / every;
+  const bool ends = span.steps > 0 && last == train.steps;
   return count + (ends && (every == 0 || train.steps % every != 0) ? 1 : 0);
+}
+
+// Sums that tell all ranks the times of each.
+std::int64_t exchanges(const planner::Config& config, const StepSpan& span) {
+  if (config.guard.straggler_score == 0) return 0;
+  const std::int64_t window = config.guard.window;
+  const auto ranks = static_cast<std::size_t>(config.parallel.ranks());
+  return (span.last() / window - span.after / window) *
+         static_cast<std::int64_t>(planner::time_sums(ranks));
 }
 
 double distance(const AuditRow& row) { return std::abs(std::log(std::max(row.ratio, 1e-300))); }
@@ -96,17 +106,33 @@ void add_stage_rows(std::vector<AuditRow>& rows, const planner::Config& config, 
   }
 }
 
+std::vector<StepSpan> spans_of(const TrainResult& result) {
+  std::vector<StepSpan> spans;
+  std::int64_t after = result.resumed_after;
+  for (const RollBackRecord& roll_back : result.roll_backs) {
+    spans.push_back({after, roll_back.at_step - after, true});
+    after = roll_back.to_step;
+  }
+  const std::int64_t last = result.steps.empty() ? after : result.steps.back().step;
+  spans.push_back({after, last - after, false});
+  return spans;
+}
+
 std::vector<AuditRow> traffic_rows(const planner::Config& config, std::int64_t rank,
-                                   const StepSpan& span, const SentCounts& sent) {
-  const std::int64_t steps = span.steps;
+                                   std::span<const StepSpan> spans, const SentCounts& sent) {
+  std::int64_t steps = 0;
+  std::int64_t sums = 0;
+  for (const StepSpan& span : spans) {
+    steps += span.steps;
+    sums += span.steps + evaluations(config.train, span) + exchanges(config, span);
+  }
   std::map<SentKey, double> planned;
   for (const planner::GroupTraffic& traffic : planner::reference_traffic(config, rank)) {
     planned[{traffic.group, traffic.collective}] +=
         traffic.bytes_sent_per_rank * static_cast<double>(steps);
   }
   planned[{"control", "all_reduce"}] =
-      control_bytes(config, rank, planner::kTotalsWords) *
-          static_cast<double>(steps + evaluations(config.train, span)) +
+      control_bytes(config, rank, planner::kTotalsWords) * static_cast<double>(sums) +
       control_bytes(config, rank, static_cast<std::size_t>(config.train.steps));
   std::vector<AuditRow> rows;
   for (const SentKey& key : sent_keys()) {

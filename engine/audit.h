@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,18 +22,21 @@ std::vector<AuditRow> memory_rows(const planner::Config& config, std::int64_t ra
 // Adds the activations of each stage of a pipeline, "activations.stage0" …: on a rank of another
 // stage nothing.
 void add_stage_rows(std::vector<AuditRow>& rows, const planner::Config& config, std::int64_t rank);
-// The steps that a run made: those behind the generation that it went on from.
+// Steps that a run made one after the other.
 struct StepSpan {
-  std::int64_t after = 0;
+  std::int64_t after = 0;  // the step before them
   std::int64_t steps = 0;
+  bool undone = false;  // a roll-back followed: nothing was evaluated behind the last of them
   std::int64_t last() const { return after + steps; }
 };
+// All that a run made, those of its roll-backs twice.
+std::vector<StepSpan> spans_of(const TrainResult& result);
 
 // Bytes that `rank` sent in the steps of a run, a row for every group and collective of
 // sent_keys(); exact. `sent` leaves out what evaluations sent but on "control", which sums once a
 // step, once an evaluation, and at the end takes the maximum of the step times.
 std::vector<AuditRow> traffic_rows(const planner::Config& config, std::int64_t rank,
-                                   const StepSpan& span, const SentCounts& sent);
+                                   std::span<const StepSpan> spans, const SentCounts& sent);
 // What the kernel says of the process's memory, against what its ranks account for. Allowed: −2 %,
 // +5 % + `allowance_bytes`.
 AuditRow witness_row(std::string category, double accounted_bytes, double measured_bytes,

@@ -17,7 +17,7 @@ struct StepRecord {
   std::int64_t tokens = 0;  // time steps of an encoder, which has one target a sample of them
   double step_s = 0;        // maximum over ranks
   double grad_norm = 0;     // before clipping
-  bool skipped = false;     // loss or gradients were not finite: no update
+  bool skipped = false;     // loss or gradients were not finite, or a spike: no update
   double lr = 0;
   double exposed_communication_s = 0;  // rank 0: time waiting for buckets after backward ended
 };
@@ -70,6 +70,27 @@ struct FaultRecord {
   double detected_s = 0;  // since the run began
 };
 
+// A run that went wrong went back to a generation, and on without the batches that it had read
+// since (engine/train/roll_back.h).
+struct RollBackRecord {
+  std::int64_t at_step = 0;  // the last one before
+  std::int64_t to_step = 0;  // of the generation; the step behind it is made again
+  std::string generation;
+  std::int64_t skipped_batches = 0;
+  std::string reason;  // a clause: "the loss is not finite, …"
+};
+
+// A rank that began to be slower than those that do the same work (engine/train/stragglers.h).
+struct StragglerRecord {
+  std::int64_t step = 0;  // the last of the window
+  int rank = 0;
+  std::string host;
+  std::string phase;    // "data", "forward", "backward", "update"
+  double seconds = 0;   // of it, a step
+  double median_s = 0;  // of the others, or of the rank's own first window
+  double score = 0;     // robust standard deviations above that
+};
+
 // A generation that the run saved (engine/checkpoint/generations.h).
 struct CheckpointRecord {
   std::int64_t step = 0;
@@ -83,9 +104,11 @@ struct CheckpointRecord {
 struct TrainResult {
   // The plan that ran, where the ranks turned out not to share memory as the given one assumed.
   std::optional<planner::Plan> replanned;
-  std::vector<StepRecord> steps;
+  std::vector<StepRecord> steps;  // ascending; not those that a roll-back undid
   std::vector<EvalRecord> evals;
   std::vector<CheckpointRecord> checkpoints;
+  std::vector<RollBackRecord> roll_backs;
+  std::vector<StragglerRecord> stragglers;
   std::int64_t resumed_after = 0;  // the step of the generation that the run went on from; 0: none
   std::string resumed_from;        // its folder
   bool stopped = false;            // on request, before its last step

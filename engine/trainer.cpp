@@ -5,8 +5,10 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/error.h"
@@ -14,17 +16,23 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "engine/audit.h"
+#include "engine/checkpoint/state.h"
 #include "engine/gemm/fixed/fixed_gemm.h"
 #include "engine/gemm/gemm.h"
 #include "engine/numerics/noise_scale.h"
 #include "engine/optimizer/schedule.h"
+#include "engine/parallel/agree.h"
 #include "engine/parallel/mesh_groups.h"
 #include "engine/parallel/store/export.h"
 #include "engine/train/across_ranks.h"
 #include "engine/train/closing_audit.h"
 #include "engine/train/loss_scale.h"
 #include "engine/train/rank_state.h"
+#include "engine/train/roll_back.h"
+#include "engine/train/step_guard.h"
 #include "engine/train/step_totals.h"
+#include "engine/train/step_watch.h"
+#include "engine/train/stragglers.h"
 #include "engine/train/traffic_meter.h"
 #include "planner/layout/activation_buffers.h"
 #include "planner/plan/gradient_choice.h"
@@ -54,7 +62,9 @@ class Trainer {
         options_(options),
         result_(result),
         checkpoints_(world, config_, options_.checkpoints, disk()),
-        loss_scale_(config_.train.precision) {}
+        guard_(config_.guard),
+        loss_scale_(config_.train.precision),
+        watch_(world.rank(), {options.deadline_s, plan.time.step_s, options.last_words}) {}
 
   void run() {
     join();
@@ -62,6 +72,10 @@ class Trainer {
     if (step_ == 0) evaluate(0);
     while (step_ < config_.train.steps && !result_.stopped) {
       run_step(++step_);
+      if (guard_.gives_up()) {
+        roll_back();
+        continue;
+      }
       const std::int64_t every = config_.train.eval_every;
       if (step_ == config_.train.steps || (every > 0 && step_ % every == 0)) evaluate(step_);
       save();
@@ -118,17 +132,25 @@ class Trainer {
                                          options_.initial_weights, saved.get());
     if (saved) go_on_from(*saved);
     meter_ = std::make_unique<TrafficMeter>(groups_, state_->runner());
+    state_->runner().measure(&phases_);
+    stragglers_ = std::make_unique<StragglerMonitor>(config_, *groups_.control);
     result_.parameters = planner::parameter_count(config_.model);
     seed_faults();
   }
 
   void go_on_from(const CheckpointReader& saved) {
     const RunState& state = saved.manifest().state;
-    step_ = state.step;
+    take_counters(state);
     result_.resumed_after = state.step;
     result_.resumed_from = saved.folder().string();
+    guard_.restore(state.skipped_in_a_row, state.good_losses);
+    data_offset_ = state.data_offset;
+    roll_backs_ = state.roll_backs;
+  }
+
+  void take_counters(const RunState& state) {
+    step_ = state.step;
     result_.skipped_steps = state.skipped_steps;
-    skipped_in_a_row_ = state.skipped_in_a_row;
     loss_scale_.restore(state.loss_scale, state.good_steps);
     noise_.restore(state.noise, state.signal);
   }
@@ -136,21 +158,74 @@ class Trainer {
   RunState run_state() const {
     return {step_,
             result_.skipped_steps,
-            skipped_in_a_row_,
+            guard_.skipped_in_a_row(),
             loss_scale_.value(),
             loss_scale_.good_steps(),
             noise_.noise(),
-            noise_.signal()};
+            noise_.signal(),
+            data_offset_,
+            roll_backs_,
+            guard_.good_losses()};
   }
 
   void save() {
     result_.stopped = asked_to_stop_ && step_ < config_.train.steps;
     if (options_.checkpoints.folder.empty()) return;
-    const bool is_due = checkpoints_.is_due(step_);
-    const bool is_last = step_ == config_.train.steps;
-    if (is_due || result_.stopped) {
-      checkpoints_.save(state_->store(), run_state(), is_last || result_.stopped);
+    save_is_due_ = save_is_due_ || checkpoints_.is_due(step_);
+    const bool must_last = step_ == config_.train.steps || result_.stopped;
+    // What a roll-back finds is not the middle of what it is to undo.
+    const bool waits = config_.guard.roll_back && guard_.skipped_in_a_row() > 0 && !must_last;
+    if (waits || (!save_is_due_ && !result_.stopped)) return;
+    save_is_due_ = false;
+    checkpoints_.save(state_->store(), run_state(), must_last);
+  }
+
+  // Collective. Back to the newest generation and on past the batches since; throws where the run
+  // has to end.
+  void roll_back() {
+    const std::string reason =
+        std::string(describe(verdict_)) + first_non_finite() +
+        "; steps skipped in a row: " + std::to_string(guard_.skipped_in_a_row());
+    if (!config_.guard.roll_back) {
+      refuse_more_skips(reason,
+                        "lower train.optimizer.learning_rate, lengthen warmup_steps, set "
+                        "grad_clip, or set guard.roll_back");
     }
+    if (roll_backs_ >= config_.guard.max_roll_backs) {
+      refuse_more_skips(reason,
+                        "look at the data, lower train.optimizer.learning_rate, or raise "
+                        "guard.max_roll_backs");
+    }
+    const std::unique_ptr<CheckpointReader> saved = checkpoints_.open_newest();
+    if (!saved) {
+      refuse_more_skips(reason,
+                        "set checkpoint.every, so that there is a generation to go back "
+                        "to, or lower train.optimizer.learning_rate");
+    }
+    const RunState& state = saved->manifest().state;
+    const RollBackRecord record{step_, state.step, saved->manifest().generation, step_ - state.step,
+                                reason};
+    attempt_together(world_, [&] { restore(state_->store(), *saved); });
+    data_offset_ += record.skipped_batches;
+    ++roll_backs_;
+    note_roll_back(result_, record);
+    take_counters(state);
+    guard_.restore(0, state.good_losses);
+    save_is_due_ = false;
+    stragglers_->forget_window();
+    if (world_.rank() == 0) log::warn(describe(record));
+    if (options_.on_roll_back) options_.on_roll_back(record);
+  }
+
+  // Every rank decides from the same sums, so that all of them throw.
+  [[noreturn]] void refuse_more_skips(const std::string& reason, const std::string& hint) {
+    std::string what = "step " + std::to_string(step_) + ": " + reason;
+    if (config_.guard.roll_back) what += ", after " + std::to_string(roll_backs_) + " roll-backs";
+    what += "; the weights of step " + std::to_string(step_ - guard_.skipped_in_a_row()) +
+            " were the last good ones";
+    Error error(ExitCode::kFault, "NQD4006", what, hint);
+    error.set_quiet(world_.rank() != 0);
+    throw error;
   }
 
   void seed_faults() {
@@ -161,20 +236,26 @@ class Trainer {
     if (fault.untagged_bytes > 0) {
       seeded_untagged_ = Buffer(nullptr, MemoryTag::kWorkspace, fault.untagged_bytes);
     }
+    if (fault.slow_rank == world_.rank()) phases_.slow_for_test(fault.slow_phase, fault.slow_s);
     if (fault.extra_control_sum) sum_over(*groups_.control, 0);
   }
 
   void run_step(std::int64_t step) {
     const auto start = Clock::now();
+    phases_.start();
+    watch_.begin("step " + std::to_string(step), true);
+    hang(step);
     const planner::OptimizerSpec& optimizer = config_.train.optimizer;
     const bool measures_noise = step % kNoiseEvery == 0 && micro_batches_of_step() > 1;
     state_->store().measure_leaves(measures_noise);
     state_->store().overflow_for_test(overflows(step));
-    const LossSum loss = state_->train_step(data_, step, loss_scale_.value());
+    const std::int64_t batch = step + data_offset_;
+    const LossSum loss = state_->train_step(data_, step, batch, loss_scale_.value());
     StepRecord record;
     record.step = step;
     record.exposed_communication_s = state_->store().finish_step();
     RankTotals mine = own_part(loss);
+    if (options_.seeded.poisoned.holds(batch)) poison(mine);
     mine.squared_gradients = state_->store().squared_gradients();
     if (measures_noise) {
       mine.squared_leaves = state_->store().squared_leaves();
@@ -192,21 +273,50 @@ class Trainer {
     record.loss = totals.loss_sum / static_cast<double>(totals.targets);
     record.grad_norm = std::sqrt(totals.squared_gradients) / scale;
     record.lr = learning_rate(optimizer, config_.train.steps, step);
-    record.skipped = !std::isfinite(record.loss) || !std::isfinite(record.grad_norm);
-    loss_scale_.update(record.skipped);
+    verdict_ = guard_.judge(record.loss, record.grad_norm);
+    record.skipped = verdict_ != StepVerdict::kGood;
+    loss_scale_.update(record.skipped && verdict_ != StepVerdict::kSpike);
     if (record.skipped) {
       ++result_.skipped_steps;
-      ++skipped_in_a_row_;
+      state_->skip_update();
     } else {
       if (measures_noise) add_noise(totals, scale);
       state_->update(step - result_.skipped_steps, record.lr,
                      clip_factor(record.grad_norm, optimizer.grad_clip) / scale);
-      skipped_in_a_row_ = 0;
     }
+    watch_.end();
+    const PhaseTimes times = phases_.stop();
     record.step_s = seconds_since(start);
     result_.steps.push_back(record);
+    compare_ranks(step, times);
     if (options_.on_step) options_.on_step(record);
-    if (skipped_in_a_row_ == kMostSkipsInARow) refuse_more_skips(record);
+  }
+
+  void compare_ranks(std::int64_t step, const PhaseTimes& times) {
+    for (const StragglerRecord& straggler : stragglers_->note(step, times)) {
+      if (world_.rank() == 0) log::warn(describe(straggler));
+      asked_to_stop_ = asked_to_stop_ || config_.guard.straggler_stop;
+      result_.stragglers.push_back(straggler);
+    }
+  }
+
+  void hang(std::int64_t step) const {
+    const SeededFault& fault = options_.seeded;
+    if (step != fault.hang_step) return;
+    while (fault.hang_rank < 0 || fault.hang_rank == world_.rank()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+  void poison(RankTotals& mine) {
+    constexpr double kLoss = 1e6;  // of a step, far above any
+    if (options_.seeded.poisoned.by_loss) {
+      if (mine.targets > 0) mine.loss.add(kLoss);
+      return;
+    }
+    state_->store().for_each_shard([](const ShardRun& run) {
+      run.gradient.front() = std::numeric_limits<float>::quiet_NaN();
+    });
   }
 
   bool overflows(std::int64_t step) const {
@@ -245,20 +355,6 @@ class Trainer {
                static_cast<double>(config_.train.global_batch_size));
   }
 
-  // Every rank decides from the same sums, so that all of them throw.
-  [[noreturn]] void refuse_more_skips(const StepRecord& record) {
-    const std::string where = first_non_finite();
-    Error error(ExitCode::kFault, "NQD4006",
-                "step " + std::to_string(record.step) + ": " +
-                    (std::isfinite(record.loss) ? "the gradient norm" : "the loss") +
-                    " is not finite, for the " + std::to_string(skipped_in_a_row_) +
-                    "th step in a row" + where + "; the weights of step " +
-                    std::to_string(record.step - skipped_in_a_row_) + " were the last good ones",
-                "lower train.optimizer.learning_rate, lengthen warmup_steps, or set grad_clip");
-    error.set_quiet(world_.rank() != 0);
-    throw error;
-  }
-
   // ", first in layers.3.mlp.fc.weight element 17 on rank 2": of the lowest rank that has one.
   std::string first_non_finite() {
     std::array<char, 120> mine{};
@@ -276,10 +372,12 @@ class Trainer {
   }
 
   void evaluate(std::int64_t step) {
+    watch_.begin("the evaluation after step " + std::to_string(step), false);
     meter_->begin_aside();
     const LossSum loss = state_->evaluate(data_);
     meter_->end_aside();
     const StepTotals totals = add_up(*groups_.control, own_part(loss));
+    watch_.end();
     if (totals.targets == 0) return;  // the held-out file is shorter than one sequence
     const EvalRecord record{step, totals.loss_sum / static_cast<double>(totals.targets),
                             tokens_of(totals.targets)};
@@ -313,8 +411,8 @@ class Trainer {
   void audit() {
     const SentCounts sent = meter_->counted();
     result_.traffic = gather_traffic(world_, sent);
-    result_.audit = closing_audit(world_, {plan_, groups_, ledger_, *state_, sent, result_.steps,
-                                           result_.resumed_after, resident_start_});
+    result_.audit =
+        closing_audit(world_, {plan_, groups_, ledger_, *state_, sent, result_, resident_start_});
     result_.audit_ok = all_ok(result_.audit);
   }
 
@@ -328,7 +426,6 @@ class Trainer {
                    });
   }
 
-  static constexpr int kMostSkipsInARow = 8;
   // Squaring every micro-batch's gradient takes about half a per cent of a step.
   static constexpr std::int64_t kNoiseEvery = 8;
   static constexpr std::int64_t kReservedSteps = 4096;
@@ -342,17 +439,24 @@ class Trainer {
 
   MemoryLedger ledger_;  // before everything that it counts
   MeshGroups groups_;
+  PhaseClock phases_;
   std::unique_ptr<RankState> state_;
   std::unique_ptr<TrafficMeter> meter_;
   Checkpoints checkpoints_;
+  std::unique_ptr<StragglerMonitor> stragglers_;
+  StepGuard guard_;
   LossScale loss_scale_;
   NoiseScale noise_;
   std::int64_t step_ = 0;  // done
   bool asked_to_stop_ = false;
-  int skipped_in_a_row_ = 0;
+  bool save_is_due_ = false;
+  StepVerdict verdict_ = StepVerdict::kGood;  // of the last step
+  std::int64_t data_offset_ = 0;              // step s reads the batch of step s + data_offset_
+  std::int64_t roll_backs_ = 0;               // of the run, before a resume too
   Buffer seeded_tagged_;
   Buffer seeded_untagged_;
   ResidentStart resident_start_;
+  StepWatch watch_;
 };
 
 }  // namespace

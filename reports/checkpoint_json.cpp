@@ -34,6 +34,7 @@ std::string manifest_summary_json(const engine::Manifest& manifest, const std::s
   json.field("manifest_sha256", sha256);
   json.field("step", manifest.state.step);
   json.field("skipped_steps", manifest.state.skipped_steps);
+  json.field("data_offset", manifest.state.data_offset);
   json.field("written_at", manifest.written_at);
   json.field("mesh", manifest.mesh);
   json.field("data_digest", manifest.data_digest);

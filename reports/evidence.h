@@ -47,9 +47,10 @@ std::string calibration_json(const Envelope& envelope, const planner::Calibratio
                              const std::vector<std::string>& skipped,
                              const std::vector<CurveHoldOut>* held_out = nullptr);
 std::string doctor_json(const Envelope& envelope, const std::vector<MachineCheck>& checks);
-// One metrics line (JSON, no newline) a step or evaluation.
+// One metrics line (JSON, no newline) a step, evaluation or roll-back.
 std::string metrics_line(const engine::StepRecord& step);
 std::string metrics_line(const engine::EvalRecord& eval);
+std::string metrics_line(const engine::RollBackRecord& roll_back);
 
 // What a reader of evidence gets back: the part that belongs to envelope.kind is filled.
 struct Evidence {

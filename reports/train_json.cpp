@@ -42,6 +42,28 @@ void write_eval(JsonWriter& json, const engine::EvalRecord& eval) {
   json.end();
 }
 
+void write_roll_back(JsonWriter& json, const engine::RollBackRecord& one) {
+  json.begin_object(Layout::kInline);
+  json.field("at_step", one.at_step);
+  json.field("to_step", one.to_step);
+  json.field("generation", one.generation);
+  json.field("skipped_batches", one.skipped_batches);
+  json.field("reason", one.reason);
+  json.end();
+}
+
+void write_straggler(JsonWriter& json, const engine::StragglerRecord& one) {
+  json.begin_object(Layout::kInline);
+  json.field("step", one.step);
+  json.field("rank", one.rank);
+  json.field("host", one.host);
+  json.field("phase", one.phase);
+  json.field("seconds", one.seconds);
+  json.field("median_s", one.median_s);
+  json.field("score", one.score);
+  json.end();
+}
+
 void write_checkpoints(JsonWriter& json, const engine::TrainResult& result) {
   if (!result.resumed_from.empty()) {
     json.key("resumed").begin_object(Layout::kInline);
@@ -61,6 +83,16 @@ void write_checkpoints(JsonWriter& json, const engine::TrainResult& result) {
       if (one.durable_s) json.field("durable_s", *one.durable_s);
       json.end();
     }
+    json.end();
+  }
+  if (!result.roll_backs.empty()) {
+    json.key("roll_backs").begin_array();
+    for (const engine::RollBackRecord& one : result.roll_backs) write_roll_back(json, one);
+    json.end();
+  }
+  if (!result.stragglers.empty()) {
+    json.key("stragglers").begin_array();
+    for (const engine::StragglerRecord& one : result.stragglers) write_straggler(json, one);
     json.end();
   }
   if (result.stopped) json.field("stopped", true);
@@ -192,6 +224,16 @@ std::string metrics_line(const engine::StepRecord& step) {
 std::string metrics_line(const engine::EvalRecord& eval) {
   JsonWriter json;
   write_eval(json, eval);
+  return json.take();
+}
+
+std::string metrics_line(const engine::RollBackRecord& roll_back) {
+  JsonWriter json;
+  json.begin_object(Layout::kInline);
+  json.field("step", roll_back.at_step);
+  json.key("roll_back");
+  write_roll_back(json, roll_back);
+  json.end();
   return json.take();
 }
 

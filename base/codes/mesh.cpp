@@ -192,6 +192,9 @@ constexpr std::array kTable = {
              "rope_scaling leaves frequencies of high_freq_factor turns and more, divides those of "
              "fewer than low_freq_factor turns by factor, and blends in between: the high factor "
              "is above the low one."},
+    CodeInfo{"NQD1268", "roll-back without a save",
+             "guard.roll_back goes back to the last generation when too many steps in a row were "
+             "skipped. A run that saves only when it is asked to stop has none."},
     // 1300: memory and advice
     CodeInfo{
         "NQD1301", "the plan does not fit into the device's memory",

@@ -114,10 +114,13 @@ constexpr std::array kTable = {
              "A message arrived with another length than its receiver expected, or belongs to "
              "another call: the ranks made different calls, or the same call with different counts "
              "or types. --check-calls compares all calls and names the rank that differs."},
-    CodeInfo{"NQD4006", "loss or gradient is not finite",
-             "The update would have made every weight useless. The weights of the step before were "
-             "the last good ones: lower the learning rate, lengthen the warm-up, or look at the "
-             "data of that step."},
+    CodeInfo{
+        "NQD4006", "loss or gradient is not finite",
+        "guard.max_skips steps in a row were skipped, because their update would have made "
+        "every weight useless (or, with guard.spike_score, their loss was far above the usual). "
+        "Lower the learning rate, lengthen the warm-up, or look at the data of these steps. "
+        "With guard.roll_back the run goes back to its last generation and on without these "
+        "batches, guard.max_roll_backs times."},
     CodeInfo{"NQD4010", "the MPI library reported an error",
              "A call into MPI failed. The message holds the library's own text."},
     CodeInfo{

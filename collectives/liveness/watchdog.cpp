@@ -129,6 +129,26 @@ std::vector<PeerStatus> Watchdog::others_of(const std::vector<int>& group) const
   return others;
 }
 
+bool Watchdog::fail_stalled(const std::string& what) {
+  Watchdog* const watchdog = g_watchdog;
+  if (watchdog == nullptr) return false;
+  const int own = watchdog->own_world_rank();
+  Fault fault;
+  fault.kind = Fault::Kind::kTimeout;
+  fault.host = watchdog->host(own);
+  fault.message = what;
+  for (int rank = 0; rank < static_cast<int>(watchdog->hosts_.size()); ++rank) {
+    if (rank != own) fault.ranks.push_back(rank);
+    const PeerStatus status = watchdog->status(rank);
+    if (rank != own && !status.stage_known) continue;
+    const Stage stage = rank == own ? watchdog->board_->stage(watchdog->own_slot_) : status.stage;
+    fault.message += "; rank " + std::to_string(rank) + " on host " + watchdog->host(rank) +
+                     (stage.active ? ": in " : ": computes after ") + describe(stage);
+  }
+  watchdog->fail(fault);
+  return true;
+}
+
 void Watchdog::fail_silent(std::chrono::milliseconds deadline) {
   const auto now = Clock::now();
   // Shorter silences are between two signs of life.

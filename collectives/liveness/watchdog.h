@@ -74,6 +74,9 @@ class Watchdog {
   // As fail, for a wait that passed its deadline in `stage` of the group `group` (world ranks).
   void fail_timeout(const Stage& stage, double waited_s, const std::vector<int>& group,
                     const std::vector<int>& pending);
+  // Makes it the world's fault that its ranks live but come no further: `what`, and where each rank
+  // of this host is. False where this process has no watchdog.
+  static bool fail_stalled(const std::string& what);
   // For a wait without a deadline of its own: fails the world when a peer of this host, whose
   // process lives, or a rank of another host that was heard before, has shown no sign of life for
   // `deadline`.

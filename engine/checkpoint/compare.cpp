@@ -24,6 +24,7 @@ Values values_of(const Manifest& manifest) {
   values["data.digest"] = manifest.data_digest;
   values["state.step"] = std::to_string(state.step);
   values["state.skipped_steps"] = std::to_string(state.skipped_steps);
+  values["state.data_offset"] = std::to_string(state.data_offset);
   values["state.loss_scale"] = std::to_string(state.loss_scale);
   return values;
 }

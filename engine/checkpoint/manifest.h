@@ -15,7 +15,9 @@
 
 namespace nqd::engine {
 
-inline constexpr int kCheckpointFormat = 1;
+// The newest that this nqd reads. It writes 1, or 2 for a run that has skipped batches: what knows
+// of no data offset would train on other data.
+inline constexpr int kCheckpointFormat = 2;
 // Of a file, what one checksum covers.
 inline constexpr std::uint64_t kCheckpointBlock = std::uint64_t{1} << 20;
 
@@ -67,17 +69,21 @@ struct CheckpointTensor {
   bool operator==(const CheckpointTensor&) const = default;
 };
 
-// What a run knows beside its tensors. Random numbers and the order of samples are functions of
-// seed and step alone.
+// What a run knows beside its tensors. Random numbers are functions of seed and step, the order of
+// samples of seed, step and data_offset.
 struct RunState {
   std::int64_t step = 0;  // the last one done
   std::int64_t skipped_steps = 0;
-  int skipped_in_a_row = 0;
+  std::int64_t skipped_in_a_row = 0;
   float loss_scale = 1.0F;
   int good_steps = 0;  // since the loss scale changed
   double noise = 0;    // engine/numerics/noise_scale.h
   double signal = 0;
+  std::int64_t data_offset = 0;     // step s reads the batch of step s + data_offset
+  std::int64_t roll_backs = 0;      // that led to it
+  std::vector<double> good_losses;  // engine/train/step_guard.h
   bool operator==(const RunState&) const = default;
+  int format() const { return data_offset > 0 ? 2 : 1; }
 };
 
 struct Manifest {

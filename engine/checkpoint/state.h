@@ -26,7 +26,7 @@ std::vector<ShardPart> saved_parts(UnitStore& store);
 std::vector<ShardPart> copied_parts(UnitStore& store, std::span<float> room);
 
 // Sets weights, moments and ema of all that this rank holds, whatever mesh wrote the generation.
-// Local; to be called in place of UnitStore::initialize. Throws what CheckpointReader::read does.
+// Local; before the first step or between two. Throws what CheckpointReader::read does.
 void restore(UnitStore& store, const CheckpointReader& reader);
 
 }  // namespace nqd::engine

@@ -79,35 +79,47 @@ CheckpointFile parse_file(const Json& json) {
 }
 
 Json state_json(const RunState& state) {
-  return {{"step", state.step},
-          {"skipped_steps", state.skipped_steps},
-          {"skipped_in_a_row", state.skipped_in_a_row},
-          {"loss_scale", state.loss_scale},
-          {"good_steps", state.good_steps},
-          {"noise", state.noise},
-          {"signal", state.signal}};
+  Json json = {{"step", state.step},
+               {"skipped_steps", state.skipped_steps},
+               {"skipped_in_a_row", state.skipped_in_a_row},
+               {"loss_scale", state.loss_scale},
+               {"good_steps", state.good_steps},
+               {"noise", state.noise},
+               {"signal", state.signal}};
+  if (state.format() >= 2) {
+    json["data_offset"] = state.data_offset;
+    json["roll_backs"] = state.roll_backs;
+  }
+  if (!state.good_losses.empty()) json["good_losses"] = state.good_losses;
+  return json;
 }
 
-RunState parse_state(const Json& json) {
+RunState parse_state(const Json& json, int version) {
   RunState state;
   state.step = json.at("step").get<std::int64_t>();
   state.skipped_steps = json.at("skipped_steps").get<std::int64_t>();
-  state.skipped_in_a_row = json.at("skipped_in_a_row").get<int>();
+  state.skipped_in_a_row = json.at("skipped_in_a_row").get<std::int64_t>();
   state.loss_scale = json.at("loss_scale").get<float>();
   state.good_steps = json.at("good_steps").get<int>();
   state.noise = json.at("noise").get<double>();
   state.signal = json.at("signal").get<double>();
+  if (version >= 2) {
+    state.data_offset = json.at("data_offset").get<std::int64_t>();
+    state.roll_backs = json.at("roll_backs").get<std::int64_t>();
+    if (state.data_offset < 0) throw std::invalid_argument("its data_offset is negative");
+  }
+  state.good_losses = json.value("good_losses", std::vector<double>());
   return state;
 }
 
-Manifest parse(const Json& json) {
+Manifest parse(const Json& json, int version) {
   Manifest manifest;
   manifest.generation = json.at("generation").get<std::string>();
   manifest.written_at = json.at("written_at").get<std::string>();
   manifest.mesh = json.at("mesh").get<std::string>();
   manifest.data_digest = json.at("data_digest").get<std::string>();
   manifest.config = json.at("config").get<std::map<std::string, std::string>>();
-  manifest.state = parse_state(json.at("state"));
+  manifest.state = parse_state(json.at("state"), version);
   manifest.lineage = json.value("lineage", std::vector<std::string>{});
   for (const Json& quantity : json.at("quantities")) {
     manifest.quantities.push_back(parse_quantity(quantity.get<std::string>()));
@@ -199,7 +211,7 @@ std::string manifest_json(const Manifest& manifest) {
   Json files = Json::array();
   for (const CheckpointFile& file : manifest.files) files.push_back(file_json(file));
   const Json json = {{"format", kFormat},
-                     {"version", kCheckpointFormat},
+                     {"version", manifest.state.format()},
                      {"generation", manifest.generation},
                      {"written_at", manifest.written_at},
                      {"mesh", manifest.mesh},
@@ -224,7 +236,7 @@ Manifest parse_manifest(const std::string& text, const std::string& name) {
                       ", this nqd reads up to " + std::to_string(kCheckpointFormat),
                   "read it with the nqd that wrote it, or a newer one");
     }
-    Manifest manifest = parse(json);
+    Manifest manifest = parse(json, version);
     check_names(manifest);
     check_tensors(manifest);
     return manifest;

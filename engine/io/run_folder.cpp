@@ -5,6 +5,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -13,6 +14,7 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -29,6 +31,32 @@ namespace {
 [[noreturn]] void throw_full(const std::filesystem::path& path, const std::string& why) {
   throw Error(ExitCode::kFault, "NQD4003", "writing " + path.string() + " failed: " + why,
               "free space on that file system");
+}
+
+// The metrics that a run which goes on after `step` keeps: up to the last line of that step, which
+// a run that was rolled back has made more than once.
+std::string lines_until(const std::string& text, std::int64_t step) {
+  struct Line {
+    std::string text;
+    std::int64_t step = 0;
+  };
+  std::vector<Line> lines;
+  std::istringstream all(text);
+  for (std::string line; std::getline(all, line);) {
+    const nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
+    if (json.is_object() && json.contains("step"))
+      lines.push_back({line, json.value("step", std::int64_t{0})});
+  }
+  const auto end = std::find_if(lines.rbegin(), lines.rend(),
+                                [&](const Line& line) { return line.step == step; });
+  if (end != lines.rend()) {
+    lines.erase(end.base(), lines.end());
+  } else {
+    std::erase_if(lines, [&](const Line& line) { return line.step > step; });
+  }
+  std::string kept;
+  for (const Line& line : lines) kept += line.text + "\n";
+  return kept;
 }
 
 }  // namespace
@@ -118,14 +146,7 @@ void RunFolder::continue_after(std::int64_t step) {
   keep_previous(evidence_path(), folder_ / "evidence.previous.json");
   std::error_code error;
   if (std::filesystem::exists(metrics_path(), error)) {
-    std::istringstream lines(read_file(metrics_path()));
-    std::string kept;
-    for (std::string line; std::getline(lines, line);) {
-      const nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
-      const bool before = json.is_object() && json.value("step", step + 1) <= step;
-      if (before) kept += line + "\n";
-    }
-    write_file(metrics_path(), kept);
+    write_file(metrics_path(), lines_until(read_file(metrics_path()), step));
   }
   open_metrics();
   append_metrics("{\"resumed_after\": " + std::to_string(step) + "}");

@@ -164,6 +164,7 @@ std::unique_ptr<CheckpointReader> Checkpoints::open(const std::string& data_dige
     }
   }
   if (!reader) return nullptr;
+  resumed_from_ = reader->folder().string();
   run_.lineage = reader->manifest().lineage;
   run_.lineage.push_back(reader->manifest().generation);
   if (world_.rank() == 0) {
@@ -175,6 +176,17 @@ std::unique_ptr<CheckpointReader> Checkpoints::open(const std::string& data_dige
   if (copies_.exist() && from_own && reader->folder() == options_.folder / manifest.generation) {
     copies_.add_found(manifest);
   }
+  return reader;
+}
+
+std::unique_ptr<CheckpointReader> Checkpoints::open_newest() {
+  settle_or_warn();
+  const std::string own =
+      records_.empty() ? "" : (options_.folder / records_.back().generation).string();
+  const std::string folder = of_rank_0(world_, own.empty() ? resumed_from_ : own);
+  if (folder.empty()) return nullptr;
+  std::unique_ptr<CheckpointReader> reader;
+  attempt_together(world_, [&] { reader = std::make_unique<CheckpointReader>(storage_, folder); });
   return reader;
 }
 
@@ -232,12 +244,7 @@ void Checkpoints::save(UnitStore& store, const RunState& state, bool must_last) 
   const Clock::time_point start = Clock::now();
   last_save_ = start;
   time_is_up_ = false;
-  try {
-    settle();
-  } catch (const Error& error) {
-    if (!is_survivable(error)) throw;
-    warn_of(kNotWritten, error);
-  }
+  settle_or_warn();
   const bool apart = !store.snapshot().empty();
   try {
     if (apart) {
@@ -367,6 +374,15 @@ void Checkpoints::settle() {
   });
   keep(save.record, save.start);
   copies_.add(save.manifest, std::move(own), save.start);
+}
+
+void Checkpoints::settle_or_warn() {
+  try {
+    settle();
+  } catch (const Error& error) {
+    if (!is_survivable(error)) throw;
+    warn_of(kNotWritten, error);
+  }
 }
 
 void Checkpoints::keep(CheckpointRecord record, Clock::time_point start) {

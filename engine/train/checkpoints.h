@@ -56,6 +56,11 @@ class Checkpoints {
   // it would copy them to where they are.
   std::unique_ptr<CheckpointReader> open(const std::string& data_digest);
 
+  // Collective. What a run that went wrong goes back to: the newest generation that it saved, a
+  // save under way included, else the one that it went on from; null where there is neither. Throws
+  // Error (kUsage) on all ranks: those of CheckpointReader.
+  std::unique_ptr<CheckpointReader> open_newest();
+
   // Whether the run saves after this step, for which note was called, unless it is asked to stop.
   bool is_due(std::int64_t step) const;
   // Collective. Begins a complete generation of the step; without room for a copy it is complete
@@ -89,6 +94,7 @@ class Checkpoints {
   CheckpointFile write_own(std::span<const ShardPart> parts, const std::filesystem::path& folder);
   void begin(UnitStore& store, const RunState& state);
   void settle();
+  void settle_or_warn();
   void write_now(UnitStore& store, const RunState& state);
   void publish_all(const Manifest& manifest, const std::vector<std::string>& in_use);
   void publish_in_background(UnderWay save);
@@ -104,6 +110,7 @@ class Checkpoints {
   SavedRun run_;                                     // the same on all ranks
   std::chrono::steady_clock::time_point last_save_;  // when it began
   bool time_is_up_ = false;                          // checkpoint.every_s
+  std::string resumed_from_;  // the folder of a generation; empty: the run started anew
   std::atomic<bool> cancelled_{false};
   std::atomic<bool> urgent_{false};  // somebody waits for the writer
   std::atomic<bool> failed_{false};  // the writer

@@ -166,17 +166,17 @@ ResidentStart resident_start(Communicator& world) {
 
 std::vector<AuditRow> closing_audit(Communicator& world, const RankBooks& books) {
   const planner::Config& config = books.plan.config;
-  const StepSpan span{books.resumed_after, static_cast<std::int64_t>(books.steps.size())};
+  const std::vector<StepSpan> spans = spans_of(books.result);
   std::vector<AuditRow> rows = memory_rows(config, world.rank(), books.ledger);
   add_stage_rows(rows, config, world.rank());
-  for (AuditRow& row : traffic_rows(config, world.rank(), span, books.sent)) {
+  for (AuditRow& row : traffic_rows(config, world.rank(), spans, books.sent)) {
     rows.push_back(std::move(row));
   }
   rows.push_back(peak_resident(world, books));
   rows.push_back(resident_growth(world, books));
   rows = worst_over_ranks(world, std::move(rows));
   std::erase_if(rows, [](const AuditRow& row) { return row.predicted == 0 && row.measured == 0; });
-  for (AuditRow& row : time_rows(books.plan, books.steps)) rows.push_back(std::move(row));
+  for (AuditRow& row : time_rows(books.plan, books.result.steps)) rows.push_back(std::move(row));
   rows.push_back(replicas(world, books.groups.place, books.state.store()));
   return rows;
 }

@@ -30,8 +30,7 @@ struct RankBooks {
   const MemoryLedger& ledger;
   RankState& state;
   const SentCounts& sent;
-  const std::vector<StepRecord>& steps;
-  std::int64_t resumed_after = 0;  // the step that came before them
+  const TrainResult& result;  // its steps, and what came before and between them
   const ResidentStart& start;
 };
 

@@ -172,16 +172,17 @@ void RankState::update(std::int64_t step, double lr, double gradient_scale) {
   update_weights(store_, config_.train.optimizer, step, lr, gradient_scale, workers_.get(), stale);
 }
 
-LossSum RankState::train_step(const TrainingData& data, std::int64_t step, float loss_scale) {
+LossSum RankState::train_step(const TrainingData& data, std::int64_t step, std::int64_t batch,
+                              float loss_scale) {
   const planner::StateShape& shape = store_.shape();
   const std::int64_t sequences = config_.train.micro_batch_size;
-  const std::int64_t first_of_step = (step - 1) * config_.train.global_batch_size;
+  const std::int64_t first_of_batch = (batch - 1) * config_.train.global_batch_size;
   store_.begin_step();
   const auto load = [&](std::int64_t micro_batch) {
     const std::int64_t leaf =
         planner::leaf_index(shape.gradient_shards(), shape.micro_batches, place_.dp, micro_batch);
     batch_.load_training(*data.train, data.sampler,
-                         static_cast<std::uint64_t>(first_of_step + leaf * sequences));
+                         static_cast<std::uint64_t>(first_of_batch + leaf * sequences));
     if (mutant_ == Mutant::kLostMicroBatch && is_last_of_several() &&
         micro_batch + 1 == shape.micro_batches) {
       masked_.assign(batch_.targets().size(), kMaskedTarget);

@@ -38,8 +38,12 @@ class RankState {
   // Collective over the mesh. One optimizer step with the gradients of train_step
   // (engine/train/update.h).
   void update(std::int64_t step, double lr, double gradient_scale);
-  // Collective over the mesh. The gradients of step `step` (1-based), summed.
-  LossSum train_step(const TrainingData& data, std::int64_t step, float loss_scale);
+  // Collective over the mesh. A step without an update: it sends what every other sends.
+  void skip_update() { store_.publish(); }
+  // Collective over the mesh. The gradients of step `step`, summed, from batch `batch` of the data;
+  // both are 1-based.
+  LossSum train_step(const TrainingData& data, std::int64_t step, std::int64_t batch,
+                     float loss_scale);
   // Collective over the mesh. eval_batches micro-batches of held-out text, evenly apart, each
   // sequence once, shared by the dp ranks; all of them make as many calls.
   LossSum evaluate(const TrainingData& data);

@@ -113,6 +113,12 @@ void keep_larger(std::vector<CallRow>& all, const CallRow& row) {
   known->exposed_s = std::max(known->exposed_s, row.exposed_s);
 }
 
+// Sums on "control" in a step, on average: the totals, and what a search for stragglers costs.
+double control_sums(const Config& config, std::size_t ranks) {
+  if (config.guard.straggler_score == 0) return 1;
+  return 1 + static_cast<double>(time_sums(ranks)) / static_cast<double>(config.guard.window);
+}
+
 // The sums of all ranks, once a step: a kilobyte, which no step waits for long enough to be unknown
 // for want of a curve.
 void add_control(const Config& config, CommunicationPlan& plan) {
@@ -125,16 +131,17 @@ void add_control(const Config& config, CommunicationPlan& plan) {
   row.group = all.name;
   row.collective = name(kCollective);
   row.algorithm = name(kAlgorithm);
-  row.calls = 1;
+  row.calls = control_sums(config, ranks);
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     const auto sent =
         collectives::rank_traffic(kCollective, kAlgorithm, ranks, rank, kTotalsWords, 8).bytes_sent;
-    row.bytes_sent_per_rank = std::max(row.bytes_sent_per_rank, static_cast<double>(sent));
+    row.bytes_sent_per_rank =
+        std::max(row.bytes_sent_per_rank, row.calls * static_cast<double>(sent));
   }
   const CallTime time = call_time(config.cluster, all, kCollective, kAlgorithm, 8.0 * kTotalsWords);
-  row.time_s = row.exposed_s = time.seconds;
+  row.time_s = row.exposed_s = row.calls * time.seconds;
   row.time_known = time.known;
-  plan.exposed_once_s += time.seconds;
+  plan.exposed_once_s += row.time_s;
   plan.traffic.push_back(std::move(row));
 }
 

@@ -1,4 +1,4 @@
-// Batch arithmetic, number types, recomputation and the learning rate.
+// Batch arithmetic, number types, recomputation, the learning rate and guards of the run.
 #include <array>
 
 #include "planner/config/field.h"
@@ -150,10 +150,19 @@ void check_schedule_keys(const Config& c, Diagnostics& out) {
   }
 }
 
-constexpr std::array<Check, 12> kChecks = {
+void check_roll_back(const Config& c, Diagnostics& out) {
+  if (!c.guard.roll_back || c.checkpoint.every > 0 || c.checkpoint.every_s > 0) return;
+  out.push_back(violation("NQD1268", "guard.roll_back",
+                          "roll_back goes back to a generation, but the run saves none: "
+                          "checkpoint.every = 0 and checkpoint.every_s = 0",
+                          "set checkpoint.every, or guard.roll_back to false", {}));
+}
+
+constexpr std::array<Check, 13> kChecks = {
     check_batch,        check_sequence_parallel, check_gradient_type,   check_gradient_width,
     check_loss_scaling, check_fp8_device,        check_recompute_every, check_selective,
     check_warmup,       check_learning_rates,    check_decay_fits,      check_schedule_keys,
+    check_roll_back,
 };
 
 }  // namespace

@@ -85,3 +85,24 @@ TEST_CASE("no space and no permission are told before the run") {
   CHECK(unwritable.code() == "NQD2002");
   CHECK(unwritable.exit_code() == ExitCode::kUsage);
 }
+
+TEST_CASE("metrics go on behind the last line of the step, whatever a roll-back made twice") {
+  const Scratch scratch;
+  const auto step = [](int number) { return "{\"step\": " + std::to_string(number) + "}\n"; };
+  const std::string back = "{\"step\": 3, \"roll_back\": {\"to_step\": 1}}\n";
+  const auto kept = [&](std::int64_t after) {
+    fs::remove_all(scratch.path);
+    fs::create_directories(scratch.path);
+    write_file(scratch.path / "metrics.jsonl", step(1) + step(2) + step(3) + back + step(2) +
+                                                   step(3) + step(4) + "{\"resumed_after\": 9}\n");
+    engine::RunFolder folder(scratch.path, 0);
+    folder.continue_after(after);
+    const std::string text = read_file(folder.metrics_path());
+    return text.substr(0, text.find("{\"resumed_after\""));
+  };
+  CHECK(kept(1) == step(1));
+  CHECK(kept(2) == step(1) + step(2) + step(3) + back + step(2));
+  CHECK(kept(4) == step(1) + step(2) + step(3) + back + step(2) + step(3) + step(4));
+  CHECK(kept(7) == kept(4));
+  CHECK(kept(0).empty());
+}

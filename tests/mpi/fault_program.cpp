@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "collectives/liveness/stall.h"
 #include "collectives/world.h"
 
 namespace {
@@ -58,6 +59,15 @@ void leave_early(Communicator& world, const std::string& how) {
 void compute(Communicator& world) {
   world.barrier();
   announce(world);
+  std::this_thread::sleep_for(std::chrono::seconds(30));
+}
+
+// The same, and a thread of rank 1 finds that nobody comes further.
+void stall(Communicator& world) {
+  world.barrier();
+  announce(world);
+  if (world.rank() == 1)
+    std::thread([] { fail_stalled("step 5 was not done within 3 s", {}); }).join();
   std::this_thread::sleep_for(std::chrono::seconds(30));
 }
 
@@ -128,6 +138,7 @@ void run_mode(const std::string& mode, Communicator& world, int leaver) {
   if (mode == "crossed") return crossed(world);
   if (mode == "reduce") return reduce_for_ever(world);
   if (mode == "compute") return compute(world);
+  if (mode == "stall") return stall(world);
   if (mode == "library") return library(world);
   if (mode == "mismatch") return mismatch(world);
   if (mode == "return") return announce(world);

@@ -192,6 +192,16 @@ class FaultTest(unittest.TestCase):
         self.check_survivors(exits, errors, (0, 2), f"NQD4001]: rank 1 on host {HOST} was lost", 1.5)
         self.assertGreaterEqual(exits[0][1], 0.25)
 
+    def test_ranks_that_all_compute_for_ever_are_ended_and_all_named(self):
+        exits, errors = Job(3, "stall").wait_ready().finish()
+        self.assertEqual({code for code, _ in exits.values()}, {4}, errors)
+        for rank in range(3):
+            self.assertIn("NQD4002]: step 5 was not done within 3 s; ", own_lines(errors, rank)[0])
+            # One that lags may not have left the barrier yet.
+            self.assertRegex(
+                errors, rf"; rank {rank} on host {HOST}: (computes after|in) barrier #1 of group world")
+        self.assertIn(f"; rank 1 on host {HOST}: computes after barrier", errors)
+
     def test_rank_inside_the_library_is_ended_by_its_watchdog(self):
         job = Job(3, "library").wait_ready()
         job.strike(1, signal.SIGKILL)

@@ -234,6 +234,19 @@ TEST_CASE("NQD1219, NQD1220: schedule of the learning rate") {
         }).code == "NQD1220");
 }
 
+TEST_CASE("NQD1268: a roll-back needs generations") {
+  const auto guarded = [](std::int64_t every, double every_s) {
+    return [=](Config& c) {
+      c.guard.roll_back = true;
+      c.checkpoint.every = every;
+      c.checkpoint.every_s = every_s;
+    };
+  };
+  CHECK(only(experts(), guarded(0, 0)).code == "NQD1268");
+  check_passes(experts(), guarded(1, 0));
+  check_passes(experts(), guarded(0, 60));
+}
+
 TEST_CASE("NQD1248 to NQD1250: what engines and runtimes have") {
   const auto run = [](Runtime runtime, Engine engine, std::int64_t pp) {
     return [=](Config& c) {

@@ -139,6 +139,7 @@ void StageRunner::release(std::size_t at, int unit) {
 
 void StageRunner::forward(std::size_t at, std::int64_t micro_batch, const Load& load,
                           LossSum& sum) {
+  const InPhase in_forward(clock_, Phase::kForward);
   Place& place = places_[at];
   TransformerChunk& chunk = chunks_[at];
   Pass& pass = place.passes[static_cast<std::size_t>(micro_batch)];
@@ -148,7 +149,7 @@ void StageRunner::forward(std::size_t at, std::int64_t micro_batch, const Load& 
       std::max(place.peak_slots, static_cast<std::int64_t>(std::count(
                                      place.slot_taken.begin(), place.slot_taken.end(), true)));
   place.sends[static_cast<std::size_t>(pass.slot)].wait();
-  const Batch batch = load(micro_batch);
+  const Batch batch = load_measured(micro_batch, load);
   pass.first_sequence = batch.first_sequence;
   if (is_first(place)) {
     chunk.load_inputs(pass.slot, batch.inputs);
@@ -163,6 +164,11 @@ void StageRunner::forward(std::size_t at, std::int64_t micro_batch, const Load& 
   } else {
     send_output(at, pass);
   }
+}
+
+Batch StageRunner::load_measured(std::int64_t micro_batch, const Load& load) {
+  const InPhase in_data(clock_, Phase::kData);
+  return load(micro_batch);
 }
 
 void StageRunner::forward_units(std::size_t at, const Pass& pass) {
@@ -199,6 +205,7 @@ void StageRunner::send_output(std::size_t at, const Pass& pass) {
 }
 
 void StageRunner::backward(std::size_t at, std::int64_t micro_batch, ActionKind kind) {
+  const InPhase in_backward(clock_, Phase::kBackward);
   Place& place = places_[at];
   Pass& pass = place.passes[static_cast<std::size_t>(micro_batch)];
   const int units = static_cast<int>(chunks_[at].units().size());

@@ -13,6 +13,7 @@
 #include "engine/models/transformer/transformer_chunk.h"
 #include "engine/numerics/exact_sum.h"
 #include "engine/parallel/pipeline/links.h"
+#include "engine/parallel/pipeline/phase_clock.h"
 #include "engine/parallel/store/unit_store.h"
 #include "planner/schedule/schedule.h"
 
@@ -52,7 +53,8 @@ class StageRunner {
   // A defect for tests: what a chunk receives from another stage it computes with one micro-batch
   // later.
   void delay_inputs_for_test() { delays_inputs_ = true; }
-
+  // Whose phases passes are, from now on; null: nobody's. Must outlive the runner.
+  void measure(PhaseClock* clock) { clock_ = clock; }
   // Most micro-batches in flight at a time, so far, by chunk of this stage.
   std::int64_t peak_slots(std::size_t chunk) const { return places_[chunk].peak_slots; }
   collectives::TrafficCount traffic() const;
@@ -73,6 +75,7 @@ class StageRunner {
   };
 
   void forward(std::size_t at, std::int64_t micro_batch, const Load& load, LossSum& sum);
+  Batch load_measured(std::int64_t micro_batch, const Load& load);
   void backward(std::size_t at, std::int64_t micro_batch, planner::ActionKind kind);
   void receive_input(std::size_t at, std::int64_t micro_batch, const Pass& pass);
   void receive_gradient(std::size_t at, std::int64_t micro_batch, const Pass& pass);
@@ -100,6 +103,7 @@ class StageRunner {
   std::vector<Place> places_;
   Pass context_;  // what all passes of a step share
   bool delays_inputs_ = false;
+  PhaseClock* clock_ = nullptr;
   int table_ = -1;  // the token table's place in the store, −1 on a stage without it
 };
 

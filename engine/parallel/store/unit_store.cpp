@@ -66,6 +66,7 @@ float* UnitStore::gradient(int unit, std::int64_t begin) const {
 }
 
 void UnitStore::initialize(const Fill& fill) {
+  weights_.settle();
   for (std::size_t index = 0; index < layout_.size(); ++index) {
     const auto unit = static_cast<int>(index);
     if (!place(unit).holds_weights()) continue;
@@ -240,6 +241,7 @@ void UnitStore::narrow_own_weights() {
 }
 
 void UnitStore::publish() {
+  weights_.settle();
   if (layout_.shape.has_master()) narrow_own_weights();
   weights_.gather_parts();
 }

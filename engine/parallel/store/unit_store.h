@@ -81,7 +81,8 @@ class UnitStore {
   // Which of the parts of each unit is its own; 0 where units are not cut.
   std::int64_t part() const { return layout_.part; }
 
-  // Weights and EMA of every unit; the same bits on any mesh. Local.
+  // Weights and EMA of every unit; the same bits on any mesh. Local, but for a publish that it
+  // waits for.
   void initialize(const Fill& fill);
 
   // The unit's elements, as they lie in planner::LocalUnit, in the type of the shape; valid until

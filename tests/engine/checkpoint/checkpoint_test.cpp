@@ -96,7 +96,7 @@ TEST_CASE("files longer than a block, on a disk") {
 
 TEST_CASE("a generation of every format version is still read") {
   // Written by this test's save_toy, once a version: step 7, four ranks.
-  for (const char* const version : {"v1"}) {
+  for (const std::string version : {"v1", "v2"}) {
     const std::filesystem::path root =
         std::filesystem::path(NQD_SOURCE_DIR) / "tests/fixtures/checkpoints" / version;
     const engine::CheckpointReader reader(engine::disk(),
@@ -104,6 +104,10 @@ TEST_CASE("a generation of every format version is still read") {
     CHECK(reader.verify().empty());
     CHECK(testing::holds(reader, 7));
     CHECK(reader.manifest().mesh == "ddp dp 2 tp 2 pp 1");
+    const bool skipped = version == "v2";
+    CHECK(reader.manifest().state.data_offset == (skipped ? 3 : 0));
+    CHECK(reader.manifest().state.roll_backs == (skipped ? 1 : 0));
+    CHECK(reader.manifest().state.good_losses.size() == (skipped ? 2 : 0));
   }
 }
 
@@ -183,8 +187,21 @@ TEST_CASE("refusals") {
   }
   SUBCASE("a newer format") {
     std::string text = engine::manifest_json(manifest);
-    text.replace(text.find("\"version\": 1"), 12, "\"version\": 2");
+    text.replace(text.find("\"version\": 1"), 12, "\"version\": 3");
     CHECK(code_of([&] { engine::parse_manifest(text, "m"); }) == "NQD2081");
+  }
+  SUBCASE("skipped batches make version 2") {
+    engine::Manifest skipped = manifest;
+    skipped.state.good_losses = {2.5, 1.0 / 3};
+    CHECK(engine::manifest_json(skipped).find("\"version\": 1") != std::string::npos);
+    CHECK(engine::parse_manifest(engine::manifest_json(skipped), "m") == skipped);
+    skipped.state.data_offset = 7;
+    skipped.state.roll_backs = 2;
+    std::string text = engine::manifest_json(skipped);
+    CHECK(text.find("\"version\": 2") != std::string::npos);
+    CHECK(engine::parse_manifest(text, "m") == skipped);
+    text.replace(text.find("\"data_offset\": 7"), 16, "\"data_offset\":-7");
+    CHECK(code_of([&] { engine::parse_manifest(text, "m"); }) == "NQD2080");
   }
   SUBCASE("elements missing, twice, outside") {
     const auto refused = [&](const std::function<void(engine::Manifest&)>& change) {

@@ -122,9 +122,9 @@ TEST_CASE("between ranks a step allocates what its collectives' calls need, and 
       const Found found = measure(config);
       INFO(words(config));
       // A queue's block of 512 bytes is the largest. What is held at the two ends of the 16 steps
-      // is a matter of chance within the calls under way; 256 bytes a step would not be.
+      // is a matter of chance, as many as the calls under way; 512 bytes a step would not be.
       CHECK(found.largest <= 512);
-      CHECK(found.held < 16 * 256);
+      CHECK(found.held < 16 * 512);
     }
   }
 }

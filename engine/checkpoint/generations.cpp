@@ -45,6 +45,9 @@ std::string record_name(const std::string& file) { return file + ".json"; }
               "name a generation: `nqd checkpoint list` shows them, with what is wrong");
 }
 
+// A disk that fails does not say that something is damaged.
+bool is_unread(const Error& error) { return error.code() == "NQD2001"; }
+
 }  // namespace
 
 std::string generation_name(std::int64_t step, std::string_view run) {
@@ -126,6 +129,7 @@ GenerationInfo describe_generation(const Storage& storage,
     for (const CheckpointFile& file : manifest.files) info.bytes += file.bytes;
   } catch (const Error& error) {
     info.why = error.what();
+    info.uncertain = is_unread(error);
   }
   return info;
 }
@@ -133,16 +137,19 @@ GenerationInfo describe_generation(const Storage& storage,
 std::vector<GenerationInfo> list_generations(const Storage& storage,
                                              const std::filesystem::path& root) {
   std::string latest;
+  bool uncertain = false;
   try {
     if (const auto found = read_latest(storage, root)) latest = found->generation;
-  } catch (const Error&) {
+  } catch (const Error& error) {
     // The list is what shows which generations are left.
+    uncertain = is_unread(error);
   }
   std::vector<GenerationInfo> all;
   for (const std::string& name : storage.list(root)) {
     if (!step_of(name)) continue;
     all.push_back(describe_generation(storage, root / name));
     all.back().latest = name == latest;
+    all.back().uncertain = all.back().uncertain || uncertain;
   }
   std::stable_sort(all.begin(), all.end(), [](const GenerationInfo& a, const GenerationInfo& b) {
     // A clock may have gone back, and two runs may save a step in the same second.

@@ -57,6 +57,8 @@ struct GenerationInfo {
   bool complete = false;
   bool latest = false;
   std::string why;  // of one that is not complete
+  // The disk did not say whether it is complete, or whether LATEST names it.
+  bool uncertain = false;
   std::vector<std::string> lineage;
 };
 // Of the manifest in `generation`.

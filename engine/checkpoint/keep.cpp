@@ -89,7 +89,7 @@ std::vector<std::string> prune(Storage& storage, const std::filesystem::path& ro
   if (policy.interval_s > 0) keep_by_time(all, policy.interval_s, kept);
   for (const GenerationInfo& one : all) {
     const bool divides = policy.every > 0 && one.step % policy.every == 0;
-    if (one.latest || (one.complete && divides)) kept.insert(one.name);
+    if (one.latest || one.uncertain || (one.complete && divides)) kept.insert(one.name);
   }
   std::vector<std::string> removed;
   for (auto one = all.rbegin(); one != all.rend(); ++one) {

@@ -21,7 +21,8 @@ struct KeepPolicy {
 
 // Removes complete generations that the policy does not keep, and incomplete ones that cannot be
 // under way: of steps before the newest complete one, or left behind. Never the one that LATEST
-// names, nor any of `in_use`. Returns the names of those that it removed, the newest first.
+// names, nor one of which the disk does not say so much, nor any of `in_use`. Returns the names of
+// those that it removed, the newest first.
 std::vector<std::string> prune(Storage& storage, const std::filesystem::path& root,
                                const KeepPolicy& policy,
                                const std::vector<std::string>& in_use = {});

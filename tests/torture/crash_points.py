@@ -23,6 +23,10 @@ class Scenario:
     prunes: bool = False         # `nqd checkpoint prune`, with three saves and a cut one there
     whole_folder: bool = False   # also files of the run beside its saves
     on_disk: bool = False
+    copies: bool = False         # to a second folder, which may be all that is left
+
+    def more(self, run):
+        return ["--set", f"checkpoint.durable_path={run}/durable"] if self.copies else []
 
     def config(self, tools):
         return tools.config(**dict(self.mesh))
@@ -41,6 +45,7 @@ SCENARIOS = [
     Scenario("resume", resumes=True),
     Scenario("all files of the run", whole_folder=True),
     Scenario("prune", prunes=True),
+    Scenario("durable copies", copies=True, whole_folder=True),
     Scenario("processes", mpi=2),
     Scenario("processes, save that training waits for", (("asynchronous", "false"),), mpi=2),
 ]
@@ -104,7 +109,7 @@ class CrashPoints:
         if scenario.prunes:
             line = [self.tools.nqd, "checkpoint", "prune", below, "--keep-last", 1]
         else:
-            more = ["--resume", "auto"] if scenario.resumes else []
+            more = scenario.more(run) + (["--resume", "auto"] if scenario.resumes else [])
             if not scenario.mpi:
                 more += ["--ranks", scenario.ranks()]
             line = self.tools.train_line(scenario.config(self.tools), run, *more, mpi=scenario.mpi,
@@ -186,10 +191,21 @@ class CrashPoints:
             reached += int(bool(trace.kills))
             self.check_saved(checkpoints, before, trace)
             self.count_operation(trace)
+        if scenario.copies and run.exists():
+            self.check_copies(run)
         self.finish(scenario, run)
         shutil.rmtree(run)
         trace_file.unlink()
         return reached
+
+    def check_copies(self, run):
+        """What the second LATEST names is whole, and half of the runs go on from it alone."""
+        if (run / "durable/LATEST").exists():
+            done = self.tools.run(self.tools.nqd, "checkpoint", "verify", run / "durable")
+            if done.code != 0:
+                raise Failure(f"the durable copy is not whole: {done.why()}")
+        if self.dice.random() < 0.5:
+            shutil.rmtree(run / "checkpoints", ignore_errors=True)
 
     def check_saved(self, checkpoints, before, trace):
         """No save that counted is gone, and at most the one under way has come to it."""
@@ -204,10 +220,10 @@ class CrashPoints:
 
     def finish(self, scenario, run):
         """Goes on undisturbed to the end; what it ends with and leaves."""
-        after = latest_step(run / "checkpoints")
+        after = max(latest_step(run / "checkpoints"), latest_step(run / "durable"))
         config = self.tools.config(**{**dict(scenario.mesh), "keep_last": 1})
         done = self.tools.run(*self.tools.train_line(config, run, "--ranks", scenario.ranks(),
-                                                     "--resume", "auto"))
+                                                     "--resume", "auto", *scenario.more(run)))
         if done.code != 0:
             raise Failure(f"the resumed run ends with {done.code}: {done.why()}")
         self.reference.check(run, after)

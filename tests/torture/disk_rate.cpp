@@ -73,7 +73,7 @@ std::vector<float> random_values(std::size_t count) {
 
 }  // namespace
 
-DiskRate measure_rate(const std::string& folder, std::uint64_t bytes, int files) {
+DiskRate measure_save(const std::string& folder, std::uint64_t bytes, int files) {
   const auto each = static_cast<std::int64_t>(bytes / sizeof(float)) / files;
   const std::vector<float> values = random_values(static_cast<std::size_t>(each));
   engine::Manifest manifest;
@@ -103,20 +103,26 @@ DiskRate measure_rate(const std::string& folder, std::uint64_t bytes, int files)
   rate.cpu_s = cpu_s() - cpu_start_s;
   for (const engine::CheckpointFile& file : manifest.files) rate.bytes += file.bytes;
   engine::publish(storages[0], folder, manifest);
+  return rate;
+}
 
+double measure_load(const std::string& folder) {
+  const std::filesystem::path generation = engine::find_generation(engine::disk(), folder)->folder;
+  const engine::Manifest manifest = engine::CheckpointReader(engine::disk(), generation).manifest();
+  const auto files = static_cast<int>(manifest.files.size());
+  const std::int64_t each = manifest.tensors.front().elements() / files;
   for (const engine::CheckpointFile& file : manifest.files) {
     engine::disk().open(generation / file.name)->drop_cache();
   }
   std::vector<std::vector<float>> loaded(static_cast<std::size_t>(files));
   for (std::vector<float>& into : loaded) into.resize(static_cast<std::size_t>(each));
-  const Clock::time_point load = Clock::now();
+  const Clock::time_point start = Clock::now();
   on_threads(files, [&](int rank) {
     const engine::CheckpointReader reader(engine::disk(), generation);
     reader.read(engine::Quantity::kWeights, kTensor, rank * each,
                 loaded[static_cast<std::size_t>(rank)]);
   });
-  rate.load_s = seconds_between(load, Clock::now());
-  return rate;
+  return seconds_between(start, Clock::now());
 }
 
 }  // namespace nqd::testing

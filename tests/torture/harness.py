@@ -166,8 +166,8 @@ class Trace:
         return trace
 
     def published(self):
-        """How many saves were made to count."""
-        return sum(name == "rename" and good and path.endswith("/LATEST")
+        """How many saves were made to count, apart from copies of them."""
+        return sum(name == "rename" and good and path.endswith("/checkpoints/LATEST")
                    for _, name, good, path in self.operations)
 
 

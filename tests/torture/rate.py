@@ -21,29 +21,55 @@ def dd(tools, *words):
     return done.seconds
 
 
-def dd_rates(tools, source, target, size):
-    """(bytes a second of a write with fsync, of a read from the disk)"""
-    write_s = dd(tools, f"if={source}", f"of={target}", "conv=fsync")
-    with open(target) as file:
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-    read_s = dd(tools, f"if={target}", "of=/dev/null")
+def dd_write(tools, source, size):
+    """Bytes a second, with fsync."""
+    target = tools.folder(fast=False)
+    seconds = dd(tools, f"if={source}", f"of={target}", "conv=fsync")
     target.unlink()
-    return size / write_s, size / read_s
+    return size / seconds
 
 
-def nqd_rates(tools, folder, size):
-    done = tools.run(tools.tool, "rate", folder, size, FILES, timeout=600)
+def dd_read(tools, files):
+    """Bytes a second of files that are on the disk alone."""
+    for path in files:
+        with open(path) as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    seconds = sum(dd(tools, f"if={path}", "of=/dev/null") for path in files)
+    return sum(path.stat().st_size for path in files) / seconds
+
+
+def tool(tools, *words):
+    done = tools.run(tools.tool, *words, timeout=600)
     if done.code != 0:
-        raise Failure("torture_tool rate: " + done.why())
+        raise Failure("torture_tool: " + done.why())
+    return {name: float(value) for name, value in (line.split() for line in done.out.splitlines())}
+
+
+def one_turn(tools, source, size, nqd_first):
+    """What reads the files first finds other memory than the second: they take turns."""
+    folder = tools.folder(fast=False)
+    saved = {}
+    found = {}
+    for nqd in (nqd_first, not nqd_first):
+        if nqd:
+            saved = tool(tools, "save", folder, size, FILES)
+        else:
+            found["dd_write"] = dd_write(tools, source, size)
+    found |= {name: saved["bytes"] / saved[name + "_s"] for name in ("save", "read_back")}
+    found["of_save_cpu"] = saved["bytes"] / saved["cpu_s"]
+    shards = sorted(folder.glob("*/*.safetensors"))
+    for nqd in (nqd_first, not nqd_first):
+        if nqd:
+            found["load"] = saved["bytes"] / tool(tools, "load", folder)["load_s"]
+        else:
+            found["dd_read"] = dd_read(tools, shards)
     shutil.rmtree(folder)
-    found = {name: float(value) for name, value in (line.split() for line in done.out.splitlines())}
-    rates = {name: found["bytes"] / found[name + "_s"] for name in ("save", "read_back", "load")}
-    return {**rates, "of_save_cpu": found["bytes"] / found["cpu_s"]}
+    return found
 
 
 def size_for(tools, source, seconds):
     """What the disk writes in about a second, so that several turns fit."""
-    rate, _ = dd_rates(tools, source, tools.folder(fast=False), SMALLEST)
+    rate = dd_write(tools, source, SMALLEST)
     size = int(min(rate * min(seconds / 20, 5), LARGEST))
     return max(size // MEBIBYTE * MEBIBYTE, SMALLEST)
 
@@ -58,9 +84,7 @@ def run(tools, budget, seed):
     turns = []
     begin = time.monotonic()
     while not turns or budget.left() > (time.monotonic() - begin) / len(turns):
-        write, read = dd_rates(tools, source, tools.folder(fast=False), size)
-        turns.append({"dd_write": write, "dd_read": read,
-                      **nqd_rates(tools, tools.folder(fast=False), size)})
+        turns.append(one_turn(tools, source, size, len(turns) % 2 == 0))
     source.unlink()
     median = {name: statistics.median(turn[name] for turn in turns) for name in turns[0]}
     return {

@@ -1,7 +1,8 @@
 // What scripts/torture asks of nqd's reader and writer without starting a process each time:
 //
 //   torture_tool rot ROOT FLIPS PAGES SEED SECONDS
-//   torture_tool rate FOLDER BYTES FILES
+//   torture_tool save FOLDER BYTES FILES
+//   torture_tool load FOLDER
 //
 // Prints one "NAME VALUE" a line; ends with 1 when something throws.
 #include <cstdlib>
@@ -24,7 +25,7 @@ void print(const BitRotResult& result) {
 
 void print(const DiskRate& rate) {
   std::cout << "bytes " << rate.bytes << "\nsave_s " << rate.save_s << "\nread_back_s "
-            << rate.read_back_s << "\ncpu_s " << rate.cpu_s << "\nload_s " << rate.load_s << '\n';
+            << rate.read_back_s << "\ncpu_s " << rate.cpu_s << '\n';
 }
 
 int run(const std::vector<std::string>& words) {
@@ -33,11 +34,16 @@ int run(const std::vector<std::string>& words) {
                std::stod(words[5])}));
     return 0;
   }
-  if (words.size() == 4 && words[0] == "rate") {
-    print(measure_rate(words[1], std::stoull(words[2]), std::stoi(words[3])));
+  if (words.size() == 4 && words[0] == "save") {
+    print(measure_save(words[1], std::stoull(words[2]), std::stoi(words[3])));
     return 0;
   }
-  std::cerr << "torture_tool rot ROOT FLIPS PAGES SEED SECONDS | rate FOLDER BYTES FILES\n";
+  if (words.size() == 2 && words[0] == "load") {
+    std::cout << "load_s " << measure_load(words[1]) << '\n';
+    return 0;
+  }
+  std::cerr
+      << "torture_tool rot ROOT FLIPS PAGES SEED SECONDS | save FOLDER BYTES FILES | load FOLDER\n";
   return 2;
 }
 

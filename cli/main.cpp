@@ -10,6 +10,7 @@
 #include "base/diagnostic.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "cli/accept/accept_command.h"
 #include "cli/canary/canary_command.h"
 #include "cli/command.h"
 #include "cli/config_input.h"
@@ -29,6 +30,7 @@ void add_commands(CLI::App& app, Context& context) {
   add_validate_model_command(app, context);
   add_import_command(app, context);
   add_export_command(app, context);
+  add_accept_command(app, context);
   add_bench_command(app, context);
   add_calibrate_command(app, context);
   add_canary_command(app, context);

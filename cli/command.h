@@ -29,6 +29,7 @@ void add_import_command(CLI::App& app, Context& context);
 void add_mesh_plan_command(CLI::App& app, Context& context);
 void add_parity_command(CLI::App& app, Context& context);
 void add_report_command(CLI::App& app, Context& context);
+void add_scale_command(CLI::App& app, Context& context);
 void add_schema_command(CLI::App& app, Context& context);
 void add_search_command(CLI::App& app, Context& context);
 void add_simulate_command(CLI::App& app, Context& context);

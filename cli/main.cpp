@@ -42,6 +42,7 @@ void add_commands(CLI::App& app, Context& context) {
   add_supervise_command(app, context);
   add_train_command(app, context);
   add_parity_command(app, context);
+  add_scale_command(app, context);
   add_report_command(app, context);
   add_explain_command(app, context);
   add_schema_command(app, context);

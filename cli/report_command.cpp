@@ -54,9 +54,10 @@ void add_report_command(CLI::App& app, Context& context) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("report", "One self-contained HTML page from evidence");
   command
-      ->add_option("evidence", options->inputs,
-                   "documents of nqd bench and train, of calibrate --json and doctor --json, and "
-                   "loss curves of other tools (docs/evidence.md)")
+      ->add_option(
+          "evidence", options->inputs,
+          "documents of nqd bench, train and scale, of calibrate --json and doctor --json, and "
+          "loss curves of other tools (docs/evidence.md)")
       ->required()
       ->type_name("EVIDENCE");
   command

@@ -2,6 +2,9 @@
 
 #include <atomic>
 #include <csignal>
+#include <initializer_list>
+
+#include "base/error.h"
 
 namespace nqd::cli {
 namespace {
@@ -15,17 +18,26 @@ extern "C" void note_stop_signal(int signal) {
   std::raise(signal);
 }
 
-}  // namespace
-
-void watch_stop_signals() {
+void watch(std::initializer_list<int> signals) {
   struct sigaction action {};
   action.sa_handler = note_stop_signal;
   // What waits in a system call goes on: the request is looked at between steps.
   action.sa_flags = SA_RESTART;
   ::sigemptyset(&action.sa_mask);
-  for (const int signal : {SIGTERM, SIGUSR1}) ::sigaction(signal, &action, nullptr);
+  for (const int signal : signals) ::sigaction(signal, &action, nullptr);
 }
 
+}  // namespace
+
+void watch_stop_signals() { watch({SIGTERM, SIGUSR1}); }
+void watch_interrupts() { watch({SIGINT, SIGTERM}); }
+
 bool stop_signal_came() { return g_signals.load() > 0; }
+
+void throw_if_stopped() {
+  if (!stop_signal_came()) return;
+  throw Error(ExitCode::kFault, "NQD4051", "stopped by a signal: nothing was written",
+              "start the command again");
+}
 
 }  // namespace nqd::cli

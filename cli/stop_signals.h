@@ -5,6 +5,10 @@ namespace nqd::cli {
 
 // From now on, of this process.
 void watch_stop_signals();
+// The same for SIGINT and SIGTERM, of a command that has nothing to save.
+void watch_interrupts();
 bool stop_signal_came();
+// Throws Error (kFault, NQD4051) when one came.
+void throw_if_stopped();
 
 }  // namespace nqd::cli

@@ -126,6 +126,11 @@ void add_train_command(CLI::App& app, Context& context) {
                    "save and stop after so many seconds, with exit code 75")
       ->check(CLI::PositiveNumber);
   command
+      ->add_option("--stop-after", options->run.stop_after,
+                   "save and stop after this step, with exit code 75")
+      ->type_name("STEP")
+      ->check(CLI::PositiveNumber);
+  command
       ->add_option("--deadline", options->run.deadline_s,
                    "seconds that a rank waits for another before it names it")
       ->check(CLI::Range(0.1, 86400.0))

@@ -116,9 +116,13 @@ engine::CheckpointOptions TrainRun::checkpoint_options() const {
   return options;
 }
 
-bool TrainRun::is_time_to_stop() const {
+// Asked in the step behind those of `so_far`.
+bool TrainRun::is_time_to_stop(const engine::TrainResult& so_far) const {
   const std::chrono::duration<double> since_start = std::chrono::steady_clock::now() - start_;
-  return stop_signal_came() || (options_.max_s > 0 && since_start.count() >= options_.max_s);
+  const std::int64_t step =
+      1 + (so_far.steps.empty() ? so_far.resumed_after : so_far.steps.back().step);
+  return stop_signal_came() || (options_.max_s > 0 && since_start.count() >= options_.max_s) ||
+         (options_.stop_after > 0 && step >= options_.stop_after);
 }
 
 reports::Envelope TrainRun::begin(const engine::TrainResult& result, int world_size) const {
@@ -253,7 +257,7 @@ void TrainRun::run_engine(collectives::Communicator& world, const Files& files, 
     };
   }
   options.checkpoints = checkpoint_options();
-  options.asked_to_stop = [this] { return is_time_to_stop(); };
+  options.asked_to_stop = [&] { return is_time_to_stop(result); };
   options.deadline_s = options_.deadline_s;
   options.last_words = [this](const Error& error) { last_words(error); };
   engine::train(world, plan_, *files.data, options, result);

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -31,9 +32,10 @@ struct TrainRunOptions {
   std::string save_weights;  // a .safetensors file under nqd's own names; empty: none
   std::string resume;        // "auto", a generation or a folder of them; empty: start anew
   std::vector<std::string> allowed_changes;
-  bool canary = false;     // refuse to start where a device or link is slow
-  double deadline_s = 60;  // of a wait for another rank
-  double max_s = 0;        // save and stop after so many seconds; 0: never
+  bool canary = false;          // refuse to start where a device or link is slow
+  double deadline_s = 60;       // of a wait for another rank
+  double max_s = 0;             // save and stop after so many seconds; 0: never
+  std::int64_t stop_after = 0;  // save and stop after this step; 0: after none
   bool json = false;
 };
 
@@ -65,7 +67,7 @@ class TrainRun {
 
   std::string output_dir() const;
   engine::CheckpointOptions checkpoint_options() const;
-  bool is_time_to_stop() const;
+  bool is_time_to_stop(const engine::TrainResult& so_far) const;
   // What a rank has to show so far; the watchdog's thread may ask for it at any time.
   struct Shown {
     std::mutex mutex;

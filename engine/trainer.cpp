@@ -240,6 +240,11 @@ class Trainer {
     if (fault.extra_control_sum) sum_over(*groups_.control, 0);
   }
 
+  // What a resumed run of this mutant does not know of.
+  std::int64_t lost_steps(Mutant mutant) const {
+    return options_.seeded.mutant == mutant ? result_.resumed_after : 0;
+  }
+
   void run_step(std::int64_t step) {
     const auto start = Clock::now();
     phases_.start();
@@ -249,7 +254,7 @@ class Trainer {
     const bool measures_noise = step % kNoiseEvery == 0 && micro_batches_of_step() > 1;
     state_->store().measure_leaves(measures_noise);
     state_->store().overflow_for_test(overflows(step));
-    const std::int64_t batch = step + data_offset_;
+    const std::int64_t batch = step + data_offset_ - lost_steps(Mutant::kLostPosition);
     const LossSum loss = state_->train_step(data_, step, batch, loss_scale_.value());
     StepRecord record;
     record.step = step;
@@ -272,7 +277,8 @@ class Trainer {
     record.tokens = tokens_of(totals.targets);
     record.loss = totals.loss_sum / static_cast<double>(totals.targets);
     record.grad_norm = std::sqrt(totals.squared_gradients) / scale;
-    record.lr = learning_rate(optimizer, config_.train.steps, step);
+    const std::int64_t scheduled = step - lost_steps(Mutant::kLostSchedule);
+    record.lr = learning_rate(optimizer, config_.train.steps, scheduled);
     verdict_ = guard_.judge(record.loss, record.grad_norm);
     record.skipped = verdict_ != StepVerdict::kGood;
     loss_scale_.update(record.skipped && verdict_ != StepVerdict::kSpike);
@@ -281,7 +287,7 @@ class Trainer {
       state_->skip_update();
     } else {
       if (measures_noise) add_noise(totals, scale);
-      state_->update(step - result_.skipped_steps, record.lr,
+      state_->update(scheduled - result_.skipped_steps, record.lr,
                      clip_factor(record.grad_norm, optimizer.grad_clip) / scale);
     }
     watch_.end();

@@ -9,6 +9,7 @@
 
 #include "collectives/bench/bench.h"
 #include "engine/records.h"
+#include "engine/scale/records.h"
 #include "planner/calibration/calibration.h"
 #include "planner/calibration/hold_out.h"
 #include "planner/plan/plan.h"
@@ -62,6 +63,7 @@ struct Evidence {
   planner::Calibration calibration;  // kind "calibration"
   std::vector<MachineCheck> checks;  // kind "doctor"
   LossCurves curves;                 // kind "curves"
+  engine::ScaleResult scale;         // kind "scale"
 };
 // Unreadable, truncated or foreign JSON, a missing field, a wrong type, an unknown kind, a newer
 // schema_version, or a bench row whose percentiles are not those of its samples_s (1e-9, relative)

@@ -15,7 +15,7 @@ bool has_content(const Evidence& document) {
          document.bench.memory_bandwidth_bytes_per_s > 0 || !document.train.steps.empty() ||
          !document.train.audit.empty() || document.train.fault.has_value() ||
          !document.calibration.curves.empty() || !document.checks.empty() ||
-         !document.curves.curves.empty();
+         !document.curves.curves.empty() || !document.scale.points.empty();
 }
 
 std::string title_of(const Documents& documents) {
@@ -24,6 +24,7 @@ std::string title_of(const Documents& documents) {
                        [&](const Evidence& document) { return document.envelope.kind == kind; });
   };
   if (any("train")) return "Distributed training report";
+  if (any("scale")) return "Scaling report";
   if (any("curves")) return "Training report";
   if (any("bench") || any("calibration")) return "Fabric report";
   return "Machine report";
@@ -49,12 +50,13 @@ std::string subtitle_of(const Documents& documents) {
 std::string render_html(const std::vector<Evidence>& evidence) {
   if (std::none_of(evidence.begin(), evidence.end(), has_content)) {
     throw Error(ExitCode::kUsage, "NQD2203",
-                "nothing to show: the documents hold no rows, steps, curves or checks",
-                "give evidence of nqd bench, train, calibrate --json or doctor --json");
+                "nothing to show: the documents hold no rows, steps, points, curves or checks",
+                "give evidence of nqd bench, train, scale, calibrate --json or doctor --json");
   }
   Page page(title_of(evidence), subtitle_of(evidence));
   add_summary(page, evidence);
   add_heldout(page, evidence);
+  add_scale(page, evidence);
   add_training(page, evidence);
   add_audit(page, evidence);
   add_fabric(page, evidence);

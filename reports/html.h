@@ -9,9 +9,9 @@
 namespace nqd::reports {
 
 // A section for each kind present: cards, verdicts, fabric and fitted curves, compute, loss and
-// step time, memory bars, audit table, faults, machine checks, provenance. Every chart carries its
-// numbers as a table, so the page reads without scripts too. Throws Error (kUsage, NQD2203) when
-// the documents hold nothing that can be shown.
+// step time, scaling, memory bars, audit table, faults, machine checks, provenance. Every chart
+// carries its numbers as a table, so the page reads without scripts too. Throws Error (kUsage,
+// NQD2203) when the documents hold nothing that can be shown.
 std::string render_html(const std::vector<Evidence>& evidence);
 
 // The chart library inside this binary: "Chart.js v3.9.1".

@@ -43,6 +43,7 @@ void write_case(JsonWriter& json, const ParityCase& one) {
                                         ? std::optional(outcome.max_rel_weight_diff)
                                         : std::nullopt);
   json.field("max_rel_grad_norm_diff", outcome.max_rel_grad_norm_diff);
+  json.field("resumed_from", one.cell.resumed_from());
   json.field("reason", known(outcome.reason));
   json.key("losses").begin_array(Layout::kInline);
   for (const double loss : one.losses) json.value(loss);
@@ -53,8 +54,17 @@ void write_case(JsonWriter& json, const ParityCase& one) {
 }
 
 // What one line of the text is about.
-using Row =
-    std::tuple<std::string, std::string, std::string, std::string, std::string, std::string>;
+using Row = std::tuple<std::string, std::string, std::string, std::string, std::string, std::string,
+                       std::string>;
+
+// Where the run began: at its first step, or from a save of the same mesh or of another.
+std::string beginning(const ParityCase& one) {
+  if (!one.cell.saved_by) return "new";
+  const engine::ParityCell saver{*one.cell.saved_by};
+  const bool same = saver.config.parallel.engine == one.cell.config.parallel.engine &&
+                    saver.mesh() == one.cell.mesh() && saver.schedule() == one.cell.schedule();
+  return same ? "resumed" : "resharded";
+}
 
 Row row_of(const ParityCase& one) {
   return {one.config,
@@ -62,6 +72,7 @@ Row row_of(const ParityCase& one) {
           std::string(name(one.cell.config.train.precision)),
           std::string(name(one.cell.config.numerics.mode)),
           one.cell.recompute(),
+          beginning(one),
           std::string(launcher(one))};
 }
 
@@ -97,7 +108,7 @@ std::string scientific(double value) {
 }
 
 void print_row(std::ostringstream& out, const std::vector<std::string>& words) {
-  static constexpr std::size_t kWidths[] = {30, 6, 9, 9, 9, 8, 9, 8, 6, 9, 9};
+  static constexpr std::size_t kWidths[] = {30, 6, 9, 9, 9, 9, 8, 9, 8, 6, 9, 9};
   for (std::size_t i = 0; i < words.size(); ++i) pad(out, words[i], kWidths[i]);
   out << '\n';
 }
@@ -132,12 +143,12 @@ std::string parity_text(const std::vector<ParityCase>& cases) {
   std::map<Row, Tally> tallies;
   for (const ParityCase& one : cases) tallies[row_of(one)].add(one.outcome);
   std::ostringstream out;
-  print_row(out, {"config", "engine", "precision", "numerics", "recompute", "launcher", "identical",
-                  "envelope", "failed", "loss", "weights"});
+  print_row(out, {"config", "engine", "precision", "numerics", "recompute", "began", "launcher",
+                  "identical", "envelope", "failed", "loss", "weights"});
   for (const auto& [row, tally] : tallies) {
-    const auto& [config, engine, precision, numerics, recompute, launched] = row;
+    const auto& [config, engine, precision, numerics, recompute, began, launched] = row;
     print_row(out,
-              {config, engine, precision, numerics, recompute, launched,
+              {config, engine, precision, numerics, recompute, began, launched,
                std::to_string(tally.identical), std::to_string(tally.within),
                std::to_string(tally.failed), scientific(tally.loss), scientific(tally.weights)});
   }
@@ -146,7 +157,8 @@ std::string parity_text(const std::vector<ParityCase>& cases) {
     out << "failed: " << one.config << ' ' << name(one.cell.config.parallel.engine) << ' '
         << one.cell.mesh() << ' ' << one.cell.schedule() << ' '
         << name(one.cell.config.train.precision) << ' ' << one.cell.recompute() << ' '
-        << one.cell.config.train.threads << " threads a rank " << launcher(one) << ": "
+        << one.cell.config.train.threads << " threads a rank " << launcher(one)
+        << (one.cell.saved_by ? " from " + one.cell.resumed_from() : "") << ": "
         << one.outcome.reason << '\n';
   }
   const std::int64_t failed = failures(cases);

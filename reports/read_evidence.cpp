@@ -7,6 +7,7 @@
 #include "reports/envelope_json.h"
 #include "reports/evidence.h"
 #include "reports/json_writer.h"
+#include "reports/scale_json.h"
 
 namespace nqd::reports {
 namespace {
@@ -429,9 +430,11 @@ Evidence read_evidence(const std::filesystem::path& path) {
     evidence.checks = read_checks(document);
   } else if (kind == "curves") {
     evidence.curves = read_curves(document);
+  } else if (kind == "scale") {
+    evidence.scale = read_scale(document);
   } else {
     document.at("kind").fail("is \"" + kind +
-                             "\"; known are bench, train, calibration, doctor, curves");
+                             "\"; known are bench, train, calibration, doctor, scale, curves");
   }
   return evidence;
 }

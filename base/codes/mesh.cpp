@@ -269,6 +269,12 @@ constexpr std::array kTable = {
              "`nqd supervise --elastic` asks the planner for a mesh of the hosts that are left, "
              "with the config's model and global batch. None of that many ranks or fewer fits, or "
              "the engine runs none of them."},
+    CodeInfo{
+        "NQD1410", "a scaling campaign with a count of ranks that cannot be run",
+        "`nqd scale` trains one config on every count of --ranks, and checks all of them before "
+        "it starts. The message names each count, its regime and the rule that it breaks. Most "
+        "often the global batch is no multiple of micro_batch_size · dp: set "
+        "train.micro_batch_size lower."},
 };
 
 }  // namespace

@@ -83,8 +83,9 @@ constexpr std::array kTable = {
              "the processes that a launcher started, shm only those of one host that share memory. "
              "auto takes what fits."},
     CodeInfo{"NQD3008", "mpirun could not be started",
-             "`nqd parity` runs some of its cells as processes under mpirun. Install Open MPI or "
-             "MPICH, or leave these cells out with --launcher threads."},
+             "`nqd parity` runs some of its cells as processes under mpirun, and `nqd scale "
+             "--launcher mpirun` all of its points. Install Open MPI or MPICH, or pass --launcher "
+             "threads."},
     CodeInfo{"NQD3040", "the matrix kernel asked for cannot run here",
              "NQD_GEMM_KERNEL forces one of the kernels of canonical numerics: portable (any CPU), "
              "avx2 or avx512. All give the same bits. Unset it to let the CPU choose."},
@@ -146,6 +147,13 @@ constexpr std::array kTable = {
              "Canonical numerics adds the slices of a product in one binary tree, so the slices of "
              "a rank must be a node of that tree and cover its part of k: numerics.tp_slices a "
              "multiple of tp, both best powers of two."},
+    CodeInfo{"NQD4050", "a run of a campaign under mpirun failed",
+             "`nqd scale --launcher mpirun` starts each run as processes of its own; one of them "
+             "ended with a fault. The message ends with what it said. Nothing was written: a "
+             "campaign is whole or absent."},
+    CodeInfo{"NQD4051", "a campaign was stopped by a signal",
+             "SIGINT or SIGTERM came while `nqd parity` or `nqd scale` was running. Its runs were "
+             "ended, its temporary files removed, and nothing was written."},
 };
 
 }  // namespace

@@ -10,9 +10,6 @@
 
 namespace nqd::cli {
 
-// Whether `mpirun` is on the PATH.
-bool has_mpirun();
-
 // Runs this program's `train` on the cell, with `config` as its file, changed by `overrides`
 // (--set), and reads the evidence that it leaves in `folder`, a new one. What the processes said is
 // part of the error of a run that failed.

@@ -1,7 +1,5 @@
 // `nqd parity CONFIG…`: trains every config on many meshes and compares each run with the one on a
 // single rank.
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -11,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/error.h"
@@ -18,7 +17,10 @@
 #include "base/log.h"
 #include "cli/command.h"
 #include "cli/config_input.h"
+#include "cli/launch/mpi_train.h"
+#include "cli/launch/work_folder.h"
 #include "cli/parity/mpi_run.h"
+#include "cli/stop_signals.h"
 #include "engine/data/training_data.h"
 #include "engine/parity/compare.h"
 #include "engine/parity/data.h"
@@ -42,34 +44,11 @@ struct Options {
   std::string output;
 };
 
-// A folder of this run's own, gone with it.
-class WorkFolder {
- public:
-  WorkFolder()
-      : path_(std::filesystem::temp_directory_path() /
-              ("nqd_parity_" + std::to_string(::getpid()))) {
-    std::filesystem::create_directories(path_);
-  }
-  ~WorkFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  WorkFolder(const WorkFolder&) = delete;
-  WorkFolder& operator=(const WorkFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
 class ParitySession {
  public:
   explicit ParitySession(const Options& options) : options_(options) {
     if (options.launcher == "threads" || has_mpirun()) return;
-    if (options.launcher == "mpirun") {
-      throw Error(ExitCode::kEnvironment, "NQD3008", "mpirun is not on the PATH",
-                  "install Open MPI or MPICH, or pass --launcher threads");
-    }
+    if (options.launcher == "mpirun") require_mpirun();
     log::warn(
         "mpirun is not on the PATH: runs of processes count as failed; --launcher threads leaves "
         "them out");
@@ -95,7 +74,8 @@ class ParitySession {
     for (std::size_t i = 0; i < cells.size(); ++i) {
       if (!wanted(cells[i])) continue;
       log::info(path + ": " + std::to_string(i + 1) + " of " + std::to_string(cells.size()) + ": " +
-                std::string(name(cells[i].config.parallel.engine)) + " " + cells[i].mesh());
+                std::string(name(cells[i].config.parallel.engine)) + " " + cells[i].mesh() +
+                (cells[i].saved_by ? " from " + cells[i].resumed_from() : ""));
       run_cell(path, cells[i], data, folder / ("cell" + std::to_string(i)));
     }
   }
@@ -104,6 +84,9 @@ class ParitySession {
   const std::vector<reports::ParityDataset>& datasets() const { return datasets_; }
 
  private:
+  // Of cells that are compared with one run.
+  using Key = std::tuple<planner::Precision, collectives::Numerics, std::int64_t>;
+
   engine::ParityDepth depth() const {
     if (options_.own_mesh) return engine::ParityDepth::kOwnMesh;
     if (options_.full) return engine::ParityDepth::kFull;
@@ -131,7 +114,8 @@ class ParitySession {
     const auto start = Clock::now();
     const engine::ParityRun run = cell.under_mpi
                                       ? run_under_mpi(cell, path, options_.overrides, folder)
-                                      : engine::run_on_threads(cell.config, data);
+                                      : engine::run_on_threads(cell, data, folder);
+    throw_if_stopped();
     const std::chrono::duration<double> seconds = Clock::now() - start;
     one.outcome = engine::compare(cell, run, reference(cell, data));
     one.losses = run.losses;
@@ -141,7 +125,7 @@ class ParitySession {
 
   const engine::ParityRun& reference(const engine::ParityCell& cell,
                                      const engine::TrainingData& data) {
-    const auto key = std::pair(cell.config.train.precision, cell.config.numerics.mode);
+    const Key key{cell.config.train.precision, cell.config.numerics.mode, cell.config.train.steps};
     const auto known = references_.find(key);
     if (known != references_.end()) return known->second;
     return references_.emplace(key, engine::run_on_threads(engine::reference_of(cell.config), data))
@@ -149,8 +133,8 @@ class ParitySession {
   }
 
   const Options& options_;
-  WorkFolder work_;
-  std::map<std::pair<planner::Precision, collectives::Numerics>, engine::ParityRun> references_;
+  WorkFolder work_{"parity"};
+  std::map<Key, engine::ParityRun> references_;
   std::vector<reports::ParityCase> cases_;
   std::vector<reports::ParityDataset> datasets_;
 };
@@ -159,6 +143,7 @@ int run(const Options& options, const Context& context) {
   reports::Envelope envelope = reports::begin_envelope("parity", context.argv);
   std::optional<AtomicFile> file;
   if (!options.output.empty()) file.emplace(options.output);
+  watch_interrupts();
   ParitySession session(options);
   for (std::size_t i = 0; i < options.configs.size(); ++i) session.run(options.configs[i], i);
   const std::string document = reports::parity_json(envelope, session.datasets(), session.cases());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
@@ -9,6 +10,7 @@
 
 #include "engine/data/training_data.h"
 #include "engine/parity/matrix.h"
+#include "engine/records.h"
 #include "engine/train/mutant.h"
 
 namespace nqd::engine {
@@ -54,5 +56,13 @@ ParityOutcome compare(const ParityCell& cell, const ParityRun& run, const Parity
 // Trains the config on threads; what rank 0 has to say. `mutant`: of a broken engine, in tests.
 ParityRun run_on_threads(const planner::Config& config, const TrainingData& data,
                          Mutant mutant = Mutant::kNone);
+// The same for a cell. What it goes on from is trained first and saved in `folder`, a new one;
+// losses and audits are those of both runs.
+ParityRun run_on_threads(const ParityCell& cell, const TrainingData& data,
+                         const std::filesystem::path& folder, Mutant mutant = Mutant::kNone);
+// Of a run and the one that went on from its save.
+ParityRun joined(ParityRun first, ParityRun second);
+// What the result of a whole or a part of a run says; without weights.
+ParityRun parity_run_of(const TrainResult& result);
 
 }  // namespace nqd::engine

@@ -5,7 +5,7 @@
 
 namespace nqd::engine {
 
-// What a broken engine would do. None of them does anything to a single rank.
+// What a broken engine would do. None but those of resumed runs does anything to a single rank.
 enum class Mutant : std::uint8_t {
   kNone,
   kWrongScale,         // gradients are divided by the number of ranks once too often
@@ -19,6 +19,10 @@ enum class Mutant : std::uint8_t {
   kMissingTiedSum,     // the two ends of a tied head never add up their gradients
   kSwappedStages,      // every stage has the layers of the next one
   kLateInput,          // a stage takes the activations of the micro-batch before
+  // Of a run that goes on from a save:
+  kLostMoments,   // the last of several ranks begins with moments of zero
+  kLostPosition,  // the data is read from its beginning
+  kLostSchedule,  // updates are counted from one
 };
 
 }  // namespace nqd::engine

@@ -153,6 +153,7 @@ RankState::RankState(const planner::Config& config, MeshGroups& groups, MemoryLe
   if (mutant == Mutant::kLateInput) runner_->delay_inputs_for_test();
   if (saved != nullptr) {
     restore(store_, *saved);
+    if (mutant == Mutant::kLostMoments && is_last_of_several()) forget_moments();
   } else {
     store_.initialize(fill ? fill : initial_weights(config, mutant));
   }
@@ -161,6 +162,12 @@ RankState::RankState(const planner::Config& config, MeshGroups& groups, MemoryLe
 std::uint64_t RankState::packing_bytes() const {
   const int threads = workers_ == nullptr ? 1 : workers_->threads();
   return static_cast<std::uint64_t>(FixedGemm::scratch_bytes(threads));
+}
+
+void RankState::forget_moments() {
+  store_.for_each_shard([](const ShardRun& run) {
+    for (const std::span<float> moment : run.moments) std::fill(moment.begin(), moment.end(), 0.0F);
+  });
 }
 
 bool RankState::is_last_of_several() const {

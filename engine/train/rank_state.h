@@ -52,6 +52,7 @@ class RankState {
   StoreGroups store_groups(const MeshGroups& groups) const;
   std::vector<TransformerChunk> make_chunks(const MeshGroups& groups);
   bool is_last_of_several() const;
+  void forget_moments();  // a mutant
 
   const planner::Config& config_;
   const planner::RankPlace place_;

@@ -45,7 +45,8 @@ void add_facts(Page& page, const Evidence& document) {
     facts.emplace_back("Config",
                        envelope.config_path + ", SHA-256 " + sha256_hex(envelope.config_yaml));
   }
-  const std::string& digest = document.train.data_digest;
+  const std::string& digest =
+      envelope.kind == "scale" ? document.scale.data_digest : document.train.data_digest;
   if (!document.data_path.empty() || !digest.empty()) {
     facts.emplace_back("Data", document.data_path + ", " +
                                    (digest.empty() ? "not verified" : "SHA-256 " + digest));

@@ -15,6 +15,7 @@ void add_summary(Page& page, const Documents& documents);     // cards and verdi
 void add_fabric(Page& page, const Documents& documents);      // sweeps and fitted curves
 void add_compute(Page& page, const Documents& documents);     // matrix products, memory rate
 void add_heldout(Page& page, const Documents& documents);     // runs over one another
+void add_scale(Page& page, const Documents& documents);       // campaigns over counts of ranks
 void add_training(Page& page, const Documents& documents);    // loss, step time, throughput
 void add_audit(Page& page, const Documents& documents);       // memory bars and the audit table
 void add_machine(Page& page, const Documents& documents);     // doctor's checks

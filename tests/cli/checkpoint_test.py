@@ -157,6 +157,16 @@ class Checkpoints(NqdTestCase):
                 self.assertEqual([str(i + 1) for i in range(len(steps))], [text.strip() for text in steps])
                 self.assertGreater(len(steps), step)
 
+    def test_stop_after_a_step(self):
+        run = self.scratch / "stop-after"
+        self.assertCode(75, self.train(run, "--stop-after", 7))
+        evidence = read_json(run / "evidence.json")
+        self.assertTrue(evidence["stopped"])
+        self.assertEqual([5, 7], [one["step"] for one in evidence["checkpoints"]])
+        self.assertEqual(7, len(evidence["steps"]))
+        self.assertCode(0, self.train(run, "--resume", "auto"))
+        self.assertGoesOn(run, 7)
+
     def test_second_signal_ends_at_once(self):
         run = self.scratch / "twice"
         slow = ["--set", "model.hidden=512", "--set", "model.heads=8", "--set", "model.ffn_hidden=2048",

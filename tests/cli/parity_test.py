@@ -35,6 +35,11 @@ class Parity(NqdTestCase):
             self.assertEqual((0, 0), (case["max_rel_loss_diff"], case["max_rel_weight_diff"]))
         self.assertEqual({1, 2}, {case["threads"] for case in document["cases"]})
         self.assertIn("2x2x2", [case["mesh"] for case in document["cases"]])
+        self.assertEqual(["zero1 2x1x1 after step 2", "zero3 3x1x1 after step 2", "zero2 2x2x2 zb-h1 after step 2"],
+                         [case["resumed_from"] for case in document["cases"] if case["resumed_from"]])
+        self.assertEqual({3, 4}, {len(case["losses"]) for case in document["cases"]})
+        self.assertRegex(text, "zero1 .* resumed ")
+        self.assertRegex(text, "ddp .* resharded ")
         validate(self, document)
 
     @needs_mpi
@@ -46,6 +51,8 @@ class Parity(NqdTestCase):
         self.assertTrue(cases)
         for case in cases:
             self.assertEqual(("mpirun", "bit-identical"), (case["launcher"], case["verdict"]))
+            self.assertEqual(4, len(case["losses"]))
+        self.assertEqual(["", "ddp 2x1x1 after step 2"], [case["resumed_from"] for case in cases])
 
     def test_unknown_config(self):
         _, err = self.assertCode(2, nqd("parity", "no-such.yaml", "--quick"))
@@ -58,9 +65,11 @@ class Parity(NqdTestCase):
                                         "train.global_batch_size=4"))
         document = json.loads(out)
         failed = [case for case in document["cases"] if case["verdict"] == "failed"]
-        self.assertEqual([("zero3", "3x1x1")], [(case["engine"], case["mesh"]) for case in failed])
-        self.assertIn("cannot run: NQD12", failed[0]["reason"])
-        self.assertEqual((1, len(document["cases"]) - 1), (document["failed"], document["passed"]))
+        self.assertEqual([("zero3", "3x1x1", ""), ("ddp", "1x2x1+sp", "zero3 3x1x1 after step 2")],
+                         [(case["engine"], case["mesh"], case["resumed_from"]) for case in failed])
+        for case in failed:
+            self.assertIn("cannot run: NQD12", case["reason"])
+        self.assertEqual((2, len(document["cases"]) - 2), (document["failed"], document["passed"]))
         validate(self, document)
         _, err = self.assertCode(2, nqd("parity", CONFIG, "--quick", "--launcher", "threads", "--set",
                                         "model.layers=1", "--set", "model.heads=1", "--set",

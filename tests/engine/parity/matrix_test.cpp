@@ -79,6 +79,48 @@ TEST_CASE("the full matrix contains the default one's float32 cells on 1, 2, 4 a
   }
 }
 
+TEST_CASE("the default matrix goes on from every mesh of a ring on itself and on the next") {
+  std::set<std::string> same, others;
+  bool under_mpi = false;
+  const auto of = [](const planner::Config& config) {
+    const ParityCell cell{config};
+    return std::string(planner::name(config.parallel.engine)) + " " + cell.mesh();
+  };
+  for (const ParityCell& cell : engine::parity_cells(gpt_tied(), ParityDepth::kDefault)) {
+    if (!cell.saved_by) continue;
+    CHECK(cell.config.train.steps == 4);
+    CHECK(cell.saved_after() == 2);
+    CHECK(cell.saved_by->train.steps == 4);
+    under_mpi = under_mpi || cell.under_mpi;
+    const std::string saver = of(*cell.saved_by), own = of(cell.config);
+    if (saver == own) same.insert(own);
+    if (saver != own) others.insert(saver + " to " + own);
+  }
+  for (const char* mesh : {"ddp 2x1x1", "zero1 3x1x1", "zero2 2x1x1", "zero3 4x1x1", "hsdp 4x1x1/2",
+                           "ddp 1x2x1+sp", "ddp 1x1x4", "zero1 2x2x2", "ddp 1x1x1"}) {
+    CHECK_MESSAGE(same.count(mesh) == 1, mesh);
+  }
+  for (const char* pair :
+       {"ddp 2x1x1 to zero1 3x1x1", "zero2 2x1x1 to zero3 4x1x1", "zero3 4x1x1 to ddp 1x2x1+sp",
+        "ddp 1x2x1+sp to ddp 1x1x4", "ddp 1x1x4 to hsdp 4x1x1/2", "ddp 1x1x1 to ddp 2x1x1"}) {
+    CHECK_MESSAGE(others.count(pair) == 1, pair);
+  }
+  CHECK(under_mpi);
+}
+
+TEST_CASE("a config's own mesh goes on from itself, and nobody else saves") {
+  planner::Config own = gpt_tied();
+  own.train.steps = 10;
+  own.checkpoint.every = 2;
+  const auto cells = engine::parity_cells(own, ParityDepth::kOwnMesh);
+  REQUIRE(cells.size() == 8);
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    CHECK(cells[i].config.train.steps == 10);
+    CHECK(cells[i].config.checkpoint.every == 0);
+    CHECK(cells[i].resumed_from() == (i % 2 == 0 ? "" : "ddp 1x1x1 after step 5"));
+  }
+}
+
 TEST_CASE("the reference is one rank with the cell's precision and numerics") {
   for (const ParityCell& cell : engine::parity_cells(gpt_tied(), ParityDepth::kDefault)) {
     const planner::Config reference = engine::reference_of(cell.config);

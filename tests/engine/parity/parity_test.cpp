@@ -1,6 +1,8 @@
 // Real runs: small matrices that must be bit-identical, and broken engines that must not be.
 #include <doctest/doctest.h>
 
+#include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -34,19 +36,36 @@ class Bed {
  public:
   planner::Config config;
   engine::TrainingData data;
+
+  engine::ParityRun run(const ParityCell& cell, Mutant mutant = Mutant::kNone) {
+    return engine::run_on_threads(cell, data, folder_ / ("run" + std::to_string(runs_++)), mutant);
+  }
+  // Of the cells that make so many steps.
+  const engine::ParityRun& reference(std::int64_t steps) {
+    engine::ParityRun& run = references_[steps];
+    if (!run.losses.empty()) return run;
+    planner::Config one = config;
+    one.train.steps = steps;
+    run = engine::run_on_threads(one, data);
+    REQUIRE(run.error == "");
+    REQUIRE(static_cast<std::int64_t>(run.losses.size()) == steps);
+    if (steps == config.train.steps) CHECK(run.losses.back() < run.losses.front());
+    return run;
+  }
+
+ private:
+  int runs_ = 0;
+  std::map<std::int64_t, engine::ParityRun> references_;
 };
 
 void check_matrix(const std::string& name) {
-  const Bed bed(name);
-  const engine::ParityRun reference = engine::run_on_threads(bed.config, bed.data);
-  REQUIRE(reference.error == "");
-  REQUIRE(reference.losses.size() == 3);
-  CHECK(reference.losses.back() < reference.losses.front());
+  Bed bed(name);
   for (const ParityCell& cell : engine::parity_cells(bed.config, engine::ParityDepth::kQuick)) {
-    const engine::ParityRun run = engine::run_on_threads(cell.config, bed.data);
-    const engine::ParityOutcome outcome = engine::compare(cell, run, reference);
+    const engine::ParityOutcome outcome =
+        engine::compare(cell, bed.run(cell), bed.reference(cell.config.train.steps));
     CAPTURE(cell.mesh());
     CAPTURE(cell.schedule());
+    CAPTURE(cell.resumed_from());
     CAPTURE(std::string(planner::name(cell.config.parallel.engine)));
     CHECK(outcome.reason == "");
     CHECK(outcome.verdict == ParityVerdict::kBitIdentical);
@@ -66,9 +85,10 @@ std::vector<ParityCell> cells_to_break(const planner::Config& config) {
     if (one.parallel.ranks() == 2 && plain) cells.push_back(std::move(cell));
   }
   std::erase_if(cells, [&](const ParityCell& cell) {
-    return cell.under_mpi || !seen.insert(std::string(planner::name(cell.config.parallel.engine)) +
-                                          cell.mesh() + cell.schedule())
-                                  .second;
+    return cell.under_mpi || cell.saved_by ||
+           !seen.insert(std::string(planner::name(cell.config.parallel.engine)) + cell.mesh() +
+                        cell.schedule())
+                .second;
   });
   return cells;
 }
@@ -170,6 +190,29 @@ TEST_CASE("a broken engine fails the comparison, whichever it is; a single rank 
 
 TEST_CASE("a broken engine leaves the envelope of fast numerics") {
   check_teeth(collectives::Numerics::kFast);
+}
+
+TEST_CASE("a run that goes on without all that was saved fails the comparison") {
+  Bed bed("gpt-tied");
+  std::set<std::string> savers;
+  for (const ParityCell& cell : engine::parity_cells(bed.config, engine::ParityDepth::kQuick)) {
+    if (cell.under_mpi || !cell.saved_by) continue;
+    for (const Mutant mutant :
+         {Mutant::kLostMoments, Mutant::kLostPosition, Mutant::kLostSchedule}) {
+      const engine::ParityRun run = bed.run(cell, mutant);
+      CAPTURE(cell.resumed_from());
+      CAPTURE(static_cast<int>(mutant));
+      CHECK(run.error == "");
+      const engine::ParityRun& whole = bed.reference(cell.config.train.steps);
+      CHECK(engine::compare(cell, run, whole).verdict == ParityVerdict::kFailed);
+      // What was made before the save is not what differs.
+      CHECK(run.losses.size() == whole.losses.size());
+      CHECK(run.losses[0] == whole.losses[0]);
+    }
+    savers.insert(cell.resumed_from());
+  }
+  CHECK(savers == std::set<std::string>{"zero1 2x1x1 after step 2", "zero3 3x1x1 after step 2",
+                                        "zero2 2x2x2 zb-h1 after step 2"});
 }
 
 TEST_CASE("a verdict follows from bits in canonical numerics and from the envelope in fast ones") {

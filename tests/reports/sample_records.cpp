@@ -196,7 +196,7 @@ engine::TrainResult sample_train() {
                          .note = "final weights"});
   train.resumed_after = 4;
   train.resumed_from = "runs/q/checkpoints/step-000000000004-1f2e3d4c";
-  train.checkpoints = {{200, "step-000000000200-00c0ffee", 518'455'296, 0.02, 1.5}};
+  train.checkpoints = {{200, "step-000000000200-00c0ffee", 518'455'296, 0.02, 1.5, 2.5}};
   train.roll_backs = {{220, 200, "step-000000000200-00c0ffee", 20, "the loss is not finite"}};
   train.stragglers = {{64, 1, "node-b", "backward", 0.12, 0.05, 14}};
   train.traffic = {{0, "dp", "all_reduce", 2700, 5400, 12'961'382'400},

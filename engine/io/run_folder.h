@@ -27,7 +27,8 @@ class RunFolder {
   std::filesystem::path metrics_path() const { return folder_ / "metrics.jsonl"; }
 
   // Before the first line of a run that goes on from a save: keeps of the earlier metrics those up
-  // to the last line of `step`, and says behind them that the run went on there. Nothing once a line was appended.
+  // to the last line of `step`, and says behind them that the run went on there. Nothing once a
+  // line was appended.
   void continue_after(std::int64_t step);
   // Appends one line (a newline is added) as one write: a killed run leaves whole lines. The first
   // line begins a new run's results: earlier metrics and evidence are kept as

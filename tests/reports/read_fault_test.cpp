@@ -80,7 +80,8 @@ TEST_CASE("foreign JSON is told from evidence") {
   CHECK(failure_of(R"({"schema_version": null, "kind": "bench"})") == foreign);
   CHECK(failure_of(R"({"schema_version": 1, "kind": "recipe"})") == "tool is missing");
   CHECK(failure_of(replaced(good_bench(), "\"kind\": \"bench\"", "\"kind\": \"recipe\"")) ==
-        "kind is \"recipe\"; known are bench, train, calibration, doctor, curves");
+        "kind is \"recipe\"; known are bench, train, calibration, doctor, "
+        "scale, curves");
 }
 
 TEST_CASE("another schema version") {

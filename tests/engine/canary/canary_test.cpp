@@ -195,7 +195,10 @@ TEST_CASE("a canary on threads measures every device and every link") {
       CHECK(link.latency_s > 0);
       CHECK(link.bandwidth_gbps > 0);
     }
-    CHECK(result.passes == (result.healthy() ? 1 : 3));
+    CHECK(result.passes >= 1);
+    CHECK(result.passes <= 3);
+    // Nobody is named who was not looked at three times.
+    if (!result.healthy()) CHECK(result.passes == 3);
   });
 }
 

@@ -6,10 +6,15 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <csignal>
 #include <cstring>
+#include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "cli/stop_signals.h"
 
 extern char** environ;
 
@@ -21,6 +26,20 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   for (std::string& word : words) all.push_back(word.data());
   all.push_back(nullptr);
   return all;
+}
+
+// A signal to this process alone ends the child too.
+int wait_for(pid_t child) {
+  constexpr auto kPause = std::chrono::milliseconds(5);
+  bool told = false;
+  int status = 0;
+  while (true) {
+    const pid_t ended = ::waitpid(child, &status, WNOHANG);
+    if (ended == child || (ended < 0 && errno != EINTR)) break;
+    if (stop_signal_came() && !std::exchange(told, true)) ::kill(child, SIGTERM);
+    std::this_thread::sleep_for(kPause);
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 }  // namespace
@@ -42,10 +61,7 @@ int run_to_file(std::vector<std::string> words, const std::filesystem::path& out
                 words.front() + " could not be started: " + std::strerror(failed),
                 "install Open MPI or MPICH, or pass --launcher threads");
   }
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return wait_for(child);
 }
 
 std::string last_lines(const std::filesystem::path& output) {

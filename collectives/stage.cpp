@@ -35,15 +35,20 @@ int suspicion(const PeerStatus& peer, const Stage& mine, const std::vector<int>&
   return direct ? 2 : 3;
 }
 
+// Two ranks of a host that falls silent were last heard up to a sign of life apart.
+bool is_alone_silent(const PeerStatus& peer) {
+  return stands_still(peer) && peer.silent_s - *peer.host_silent_s > kSignsApart_s;
+}
+
 std::string describe(const PeerStatus& peer) {
   std::string text = "rank " + std::to_string(peer.world_rank) + " on host " + peer.host + ": ";
   if (!peer.stage_known) {
     text += "no answer";
     if (!peer.host_silent_s) return text;
-    if (*peer.host_silent_s > kHostSilentAfter_s) {
+    if (stands_still(peer) && !is_alone_silent(peer)) {
       return text + ", and its host has not been heard for " + seconds(*peer.host_silent_s);
     }
-    if (stands_still(peer)) text += ", no sign of life for " + seconds(peer.silent_s);
+    if (is_alone_silent(peer)) text += ", no sign of life for " + seconds(peer.silent_s);
     return text + ", though its host is heard";
   }
   if (stands_still(peer)) text += "no heartbeat for " + seconds(peer.silent_s) + ", ";

@@ -39,6 +39,8 @@ struct PeerStatus {
 inline constexpr double kSilentAfter_s = 1.0;
 // Likewise for what ranks say to other hosts once a second.
 inline constexpr double kHostSilentAfter_s = 2.5;
+// At most between what two ranks of a host said last, one second apart and some late.
+inline constexpr double kSignsApart_s = 1.5;
 
 // A failure of the world as every survivor reports it.
 struct Fault {

@@ -37,6 +37,7 @@ Watchdog::Watchdog(std::unique_ptr<Board> board, std::uint32_t own_slot,
       last_words_(std::move(last_words)),
       relay_(std::move(relay)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      looked_(Clock::now()),
       heard_(hosts_.size()) {
   open_peers();
   thread_ = std::thread([this] { loop(); });
@@ -135,7 +136,6 @@ bool Watchdog::fail_stalled(const std::string& what) {
   const int own = watchdog->own_world_rank();
   Fault fault;
   fault.kind = Fault::Kind::kTimeout;
-  fault.host = watchdog->host(own);
   fault.message = what;
   for (int rank = 0; rank < static_cast<int>(watchdog->hosts_.size()); ++rank) {
     if (rank != own) fault.ranks.push_back(rank);
@@ -150,14 +150,14 @@ bool Watchdog::fail_stalled(const std::string& what) {
 }
 
 void Watchdog::fail_silent(std::chrono::milliseconds deadline) {
-  const auto now = Clock::now();
   // Shorter silences are between two signs of life.
   const double limit_s = std::chrono::duration<double>(deadline).count();
   std::vector<int> silent;
   {
     const std::lock_guard lock(mutex_);
     for (const Peer& peer : peers_) {
-      if (!peer.gone && seconds_between(peer.last_beat, now) >= std::max(limit_s, kSilentAfter_s)) {
+      const double silent_s = seconds_between(peer.last_beat, looked_);
+      if (!peer.gone && silent_s >= std::max(limit_s, kSilentAfter_s)) {
         silent.push_back(board_->world_rank(peer.slot));
       }
     }
@@ -223,19 +223,18 @@ PeerStatus Watchdog::status(int world_rank) const {
   result.stage_known = false;
   const std::lock_guard lock(mutex_);
   const auto rank = static_cast<std::size_t>(world_rank);
-  const auto now = Clock::now();
-  if (heard_[rank].last) result.silent_s = seconds_between(*heard_[rank].last, now);
+  if (heard_[rank].last) result.silent_s = seconds_between(*heard_[rank].last, looked_);
   for (const int beside : host_map_.members(host_map_.host_of(rank))) {
     const auto& last = heard_[static_cast<std::size_t>(beside)].last;
     if (!last) continue;
-    const double silent_s = seconds_between(*last, now);
+    const double silent_s = seconds_between(*last, looked_);
     result.host_silent_s = std::min(result.host_silent_s.value_or(silent_s), silent_s);
   }
   for (const Peer& peer : peers_) {
     if (board_->world_rank(peer.slot) != world_rank) continue;
     result.stage_known = true;
     result.stage = board_->stage(peer.slot);
-    result.silent_s = seconds_between(peer.last_beat, now);
+    result.silent_s = seconds_between(peer.last_beat, looked_);
     const RankState state = board_->state(peer.slot);
     result.ended = state == RankState::kBodyEnded || state == RankState::kFinished;
   }
@@ -292,9 +291,19 @@ std::string Watchdog::lost_message(std::uint32_t slot) const {
          (stage.active ? " in " : " after ") + describe(stage);
 }
 
+void Watchdog::discount(Clock::duration stopped) {
+  for (Peer& peer : peers_) peer.last_beat += stopped;
+  for (Heard& heard : heard_) {
+    if (heard.last) *heard.last += stopped;
+  }
+  for (LibraryCall* call : library_calls_) call->start_ += stopped;
+}
+
 void Watchdog::note_heartbeats() {
   const std::lock_guard lock(mutex_);
   const auto now = Clock::now();
+  const auto unseen = now - std::exchange(looked_, now);
+  if (unseen > kStoppedFor) discount(unseen);
   for (Peer& peer : peers_) {
     const std::uint64_t beat = board_->heartbeat(peer.slot);
     if (beat == peer.heartbeat) continue;

@@ -37,6 +37,9 @@ class Watchdog {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds kTick{50};
+  // A tick that took longer: this process was stopped, and knows nothing of that time. mpirun
+  // continues a stopped rank before it ends it, and that rank must not name those that named it.
+  static constexpr std::chrono::milliseconds kStoppedFor{1000};
   static constexpr std::chrono::milliseconds kGrace{300};
   static constexpr std::chrono::milliseconds kLeaveWithin{900};
   static constexpr std::chrono::milliseconds kTerminateAfterFault{2000};
@@ -114,7 +117,7 @@ class Watchdog {
     Watchdog& watchdog_;
     const Stage stage_;
     const std::vector<int> group_;
-    const Clock::time_point start_;
+    Clock::time_point start_;  // mutex_ of the watchdog
     const std::chrono::milliseconds deadline_;
     std::list<LibraryCall*>::iterator place_;
   };
@@ -140,6 +143,8 @@ class Watchdog {
   void on_exit(const Peer& peer);
   bool all_reported() const;
   void note_heartbeats();
+  // Silences and calls begin later by the time in which this process was stopped.
+  void discount(Clock::duration stopped);
   void check_library_calls();
   void talk_to_hosts();
   void hear_hosts();
@@ -170,6 +175,7 @@ class Watchdog {
   std::vector<Peer> peers_;                          // descriptors: the thread alone; beats: mutex_
   std::optional<Fault> fault_;                       // mutex_; constant once faulted_
   Clock::time_point fault_time_;                     // mutex_
+  Clock::time_point looked_;                         // mutex_; the silences are known up to here
   std::list<LibraryCall*> library_calls_;            // mutex_
   std::vector<Heard> heard_;                         // mutex_; by world rank, of other hosts
   std::optional<Clock::time_point> alive_time_;      // the thread alone

@@ -50,7 +50,7 @@ std::vector<int> Watchdog::unheard_ranks(double silence_s) const {
   const std::lock_guard lock(mutex_);
   for (std::size_t rank = 0; rank < heard_.size(); ++rank) {
     const auto& last = heard_[rank].last;
-    if (last && std::chrono::duration<double>(Clock::now() - *last).count() >= silence_s) {
+    if (last && std::chrono::duration<double>(looked_ - *last).count() >= silence_s) {
       ranks.push_back(static_cast<int>(rank));
     }
   }

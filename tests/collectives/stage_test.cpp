@@ -67,6 +67,21 @@ TEST_CASE("a silent rank of a host that is heard is named before its neighbours"
       "is heard");
 }
 
+TEST_CASE("ranks of a host that fell silent, last heard a second apart, are not told apart") {
+  PeerStatus first = peer(6, {}, 2.6);
+  first.stage_known = false;
+  first.host_silent_s = 1.9;  // the other one's
+  PeerStatus alone = first;
+  alone.host_silent_s = 0.9;
+  CHECK(timeout_fault(kMine, 2, {first}, {6})
+            .message.ends_with(
+                "rank 6 on host h6: no answer, and its host has not been heard for 1.9 s"));
+  CHECK(
+      timeout_fault(kMine, 2, {alone}, {6})
+          .message.ends_with(
+              "rank 6 on host h6: no answer, no sign of life for 2.6 s, though its host is heard"));
+}
+
 TEST_CASE("a lost peer raises PeerLostError that names it") {
   const Fault fault{Fault::Kind::kPeerLost, {3}, "h3", "rank 3 is gone"};
   try {

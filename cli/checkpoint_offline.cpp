@@ -18,9 +18,10 @@
 #include "engine/checkpoint/head.h"
 #include "engine/checkpoint/offline.h"
 #include "engine/checkpoint/reader.h"
+#include "engine/data/training_data.h"
 #include "engine/io/hugging_face.h"
 #include "engine/train/loss_scale.h"
-#include "engine/trainer.h"
+#include "engine/train/preflight.h"
 #include "reports/checkpoint_json.h"
 
 namespace nqd::cli {

@@ -14,7 +14,7 @@
 #include "cli/stop_signals.h"
 #include "cli/train_run.h"
 #include "collectives/world.h"
-#include "engine/trainer.h"
+#include "engine/train/preflight.h"
 
 namespace nqd::cli {
 namespace {

@@ -16,6 +16,7 @@
 #include "cli/stop_signals.h"
 #include "engine/io/safetensors.h"
 #include "engine/parallel/agree.h"
+#include "engine/train/preflight.h"
 #include "engine/train/roll_back.h"
 #include "engine/trainer.h"
 #include "planner/layout/layout.h"

@@ -1,20 +1,16 @@
 #include "engine/trainer.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
-#include <cstring>
-#include <limits>
 #include <memory>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/ledger.h"
 #include "base/log.h"
-#include "base/units.h"
 #include "engine/audit.h"
 #include "engine/checkpoint/state.h"
 #include "engine/gemm/fixed/fixed_gemm.h"
@@ -23,11 +19,12 @@
 #include "engine/optimizer/schedule.h"
 #include "engine/parallel/agree.h"
 #include "engine/parallel/mesh_groups.h"
-#include "engine/parallel/store/export.h"
 #include "engine/train/across_ranks.h"
 #include "engine/train/closing_audit.h"
+#include "engine/train/closing_figures.h"
 #include "engine/train/loss_scale.h"
 #include "engine/train/rank_state.h"
+#include "engine/train/replan.h"
 #include "engine/train/roll_back.h"
 #include "engine/train/step_guard.h"
 #include "engine/train/step_totals.h"
@@ -35,16 +32,13 @@
 #include "engine/train/stragglers.h"
 #include "engine/train/traffic_meter.h"
 #include "planner/layout/activation_buffers.h"
-#include "planner/plan/gradient_choice.h"
 #include "planner/planner.h"
-#include "planner/reference/reference_plan.h"
+#include "planner/reference/group_reach.h"
 
 namespace nqd::engine {
 namespace {
 
-using collectives::Algorithm;
 using collectives::Communicator;
-using collectives::ReduceOp;
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
@@ -64,6 +58,7 @@ class Trainer {
         checkpoints_(world, config_, options_.checkpoints, disk()),
         guard_(config_.guard),
         loss_scale_(config_.train.precision),
+        fault_(options.seeded, world.rank(), world.size()),
         watch_(world.rank(), {options.deadline_s, plan.time.step_s, options.last_words}) {}
 
   void run() {
@@ -94,36 +89,14 @@ class Trainer {
     const GemmLibrary library = canonical() ? fixed_gemm_library() : gemm_library();
     result_.gemm_library = library.name + " " + library.version;
     result_.gemm_core = library.core;
-    replan();
-  }
-
-  // The plan was made before it was known what starts the ranks and what they share.
-  void replan() {
-    planner::Config here = config_;
-    here.cluster.ranks_share_memory = here.cluster.ranks_share_memory && reach_holds();
-    const planner::GradientChoice planned = planner::choose_gradient_algorithm(config_);
-    const planner::GradientChoice choice =
-        planner::choose_gradient_algorithm(here, world_.backend());
-    if (choice.note && world_.rank() == 0 &&
-        (!planned.note || choice.note->message != planned.note->message)) {
-      log::info(choice.note->message);
+    if (auto changed = replan(world_, config_, groups_)) {
+      plan_ = std::move(*changed);
+      groups_.reach = planner::group_reach(plan_.config);
+      result_.replanned = plan_;
     }
-    if (choice.algorithm == planned.algorithm &&
-        here.cluster.ranks_share_memory == config_.cluster.ranks_share_memory) {
-      return;
-    }
-    std::erase_if(here.cluster.crossovers, [this](const planner::Crossovers& row) {
-      return row.backend != world_.backend();
-    });
-    plan_ = planner::make_plan(here);
-    groups_.reach = planner::group_reach(plan_.config);
-    result_.replanned = plan_;
   }
 
   bool canonical() const { return config_.numerics.mode == collectives::Numerics::kCanonical; }
-
-  // One answer for all ranks, whose groups may differ.
-  bool reach_holds() { return sum_over(world_, groups_.reach_holds() ? 0.0 : 1.0) == 0; }
 
   void allocate() {
     resident_start_ = resident_start(world_);
@@ -135,7 +108,8 @@ class Trainer {
     state_->runner().measure(&phases_);
     stragglers_ = std::make_unique<StragglerMonitor>(config_, *groups_.control);
     result_.parameters = planner::parameter_count(config_.model);
-    seed_faults();
+    fault_.begin(ledger_, phases_);
+    if (options_.seeded.extra_control_sum) sum_over(*groups_.control, 0);
   }
 
   void go_on_from(const CheckpointReader& saved) {
@@ -183,28 +157,16 @@ class Trainer {
   // Collective. Back to the newest generation and on past the batches since; throws where the run
   // has to end.
   void roll_back() {
-    const std::string reason =
-        std::string(describe(verdict_)) + first_non_finite() +
-        "; steps skipped in a row: " + std::to_string(guard_.skipped_in_a_row());
-    if (!config_.guard.roll_back) {
-      refuse_more_skips(reason,
-                        "lower train.optimizer.learning_rate, lengthen warmup_steps, set "
-                        "grad_clip, or set guard.roll_back");
-    }
-    if (roll_backs_ >= config_.guard.max_roll_backs) {
-      refuse_more_skips(reason,
-                        "look at the data, lower train.optimizer.learning_rate, or raise "
-                        "guard.max_roll_backs");
-    }
+    const Setback setback{
+        step_, guard_.skipped_in_a_row(), roll_backs_,
+        std::string(describe(verdict_)) + first_non_finite(world_, state_->store()) +
+            "; steps skipped in a row: " + std::to_string(guard_.skipped_in_a_row())};
+    check_may_go_back(setback, config_.guard, world_.rank());
     const std::unique_ptr<CheckpointReader> saved = checkpoints_.open_newest();
-    if (!saved) {
-      refuse_more_skips(reason,
-                        "set checkpoint.every, so that there is a generation to go back "
-                        "to, or lower train.optimizer.learning_rate");
-    }
+    if (!saved) refuse_without_generation(setback, config_.guard, world_.rank());
     const RunState& state = saved->manifest().state;
     const RollBackRecord record{step_, state.step, saved->manifest().generation, step_ - state.step,
-                                reason};
+                                setback.reason};
     attempt_together(world_, [&] { restore(state_->store(), *saved); });
     data_offset_ += record.skipped_batches;
     ++roll_backs_;
@@ -217,29 +179,6 @@ class Trainer {
     if (options_.on_roll_back) options_.on_roll_back(record);
   }
 
-  // Every rank decides from the same sums, so that all of them throw.
-  [[noreturn]] void refuse_more_skips(const std::string& reason, const std::string& hint) {
-    std::string what = "step " + std::to_string(step_) + ": " + reason;
-    if (config_.guard.roll_back) what += ", after " + std::to_string(roll_backs_) + " roll-backs";
-    what += "; the weights of step " + std::to_string(step_ - guard_.skipped_in_a_row()) +
-            " were the last good ones";
-    Error error(ExitCode::kFault, "NQD4006", what, hint);
-    error.set_quiet(world_.rank() != 0);
-    throw error;
-  }
-
-  void seed_faults() {
-    const SeededFault& fault = options_.seeded;
-    if (fault.extra_weights_bytes > 0) {
-      seeded_tagged_ = Buffer(&ledger_, MemoryTag::kWeights, fault.extra_weights_bytes);
-    }
-    if (fault.untagged_bytes > 0) {
-      seeded_untagged_ = Buffer(nullptr, MemoryTag::kWorkspace, fault.untagged_bytes);
-    }
-    if (fault.slow_rank == world_.rank()) phases_.slow_for_test(fault.slow_phase, fault.slow_s);
-    if (fault.extra_control_sum) sum_over(*groups_.control, 0);
-  }
-
   // What a resumed run of this mutant does not know of.
   std::int64_t lost_steps(Mutant mutant) const {
     return options_.seeded.mutant == mutant ? result_.resumed_after : 0;
@@ -249,18 +188,18 @@ class Trainer {
     const auto start = Clock::now();
     phases_.start();
     watch_.begin("step " + std::to_string(step), true);
-    hang(step);
+    fault_.hang(step);
     const planner::OptimizerSpec& optimizer = config_.train.optimizer;
     const bool measures_noise = step % kNoiseEvery == 0 && micro_batches_of_step() > 1;
     state_->store().measure_leaves(measures_noise);
-    state_->store().overflow_for_test(overflows(step));
+    state_->store().overflow_for_test(fault_.overflows(step));
     const std::int64_t batch = step + data_offset_ - lost_steps(Mutant::kLostPosition);
     const LossSum loss = state_->train_step(data_, step, batch, loss_scale_.value());
     StepRecord record;
     record.step = step;
     record.exposed_communication_s = state_->store().finish_step();
     RankTotals mine = own_part(loss);
-    if (options_.seeded.poisoned.holds(batch)) poison(mine);
+    fault_.poison(batch, state_->store(), mine);
     mine.squared_gradients = state_->store().squared_gradients();
     if (measures_noise) {
       mine.squared_leaves = state_->store().squared_leaves();
@@ -306,31 +245,6 @@ class Trainer {
     }
   }
 
-  void hang(std::int64_t step) const {
-    const SeededFault& fault = options_.seeded;
-    if (step != fault.hang_step) return;
-    while (fault.hang_rank < 0 || fault.hang_rank == world_.rank()) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-  }
-
-  void poison(RankTotals& mine) {
-    constexpr double kLoss = 1e6;  // of a step, far above any
-    if (options_.seeded.poisoned.by_loss) {
-      if (mine.targets > 0) mine.loss.add(kLoss);
-      return;
-    }
-    state_->store().for_each_shard([](const ShardRun& run) {
-      run.gradient.front() = std::numeric_limits<float>::quiet_NaN();
-    });
-  }
-
-  bool overflows(std::int64_t step) const {
-    const SeededFault& fault = options_.seeded;
-    return world_.rank() + 1 == world_.size() && fault.first_overflow <= step &&
-           step <= fault.last_overflow;
-  }
-
   // An encoder has one target for all time steps of a sample.
   std::int64_t tokens_of(std::int64_t targets) const {
     return targets * config_.model.sequence / planner::sample_shape(config_.model).targets;
@@ -361,22 +275,6 @@ class Trainer {
                static_cast<double>(config_.train.global_batch_size));
   }
 
-  // ", first in layers.3.mlp.fc.weight element 17 on rank 2": of the lowest rank that has one.
-  std::string first_non_finite() {
-    std::array<char, 120> mine{};
-    if (const auto found = state_->store().first_non_finite()) {
-      std::memcpy(mine.data(), found->data(), std::min(found->size(), mine.size() - 1));
-    }
-    std::vector<std::array<char, 120>> all(static_cast<std::size_t>(world_.size()));
-    world_.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)),
-                      DType::kUInt8);
-    for (std::size_t rank = 0; rank < all.size(); ++rank) {
-      if (all[rank].front() == '\0') continue;
-      return ", first in " + std::string(all[rank].data()) + " on rank " + std::to_string(rank);
-    }
-    return "";
-  }
-
   void evaluate(std::int64_t step) {
     watch_.begin("the evaluation after step " + std::to_string(step), false);
     meter_->begin_aside();
@@ -391,27 +289,14 @@ class Trainer {
     if (options_.on_eval) options_.on_eval(record);
   }
 
-  // Step times become the maximum over ranks, then measured is set beside predicted.
+  // Measured is set beside predicted.
   void close_books() {
-    std::vector<double> times;
-    for (const StepRecord& step : result_.steps) times.push_back(step.step_s);
-    const std::size_t made = times.size();
-    // As planned, also when the run went on from a save or stopped early.
-    times.resize(static_cast<std::size_t>(config_.train.steps));
-    groups_.control->all_reduce(std::as_bytes(std::span(times)),
-                                std::as_writable_bytes(std::span(times)), DType::kFloat64,
-                                ReduceOp::kMax, Algorithm::kRing);
-    for (std::size_t i = 0; i < made; ++i) result_.steps[i].step_s = times[i];
-    const double median_s = median_step_s(result_.steps);
-    if (median_s > 0) {
-      result_.tokens_per_s = static_cast<double>(result_.steps.back().tokens) / median_s;
-    }
-    if (plan_.mfu > 0 && median_s > 0) result_.mfu = plan_.mfu * plan_.time.step_s / median_s;
+    settle_step_times(*groups_.control, plan_, result_);
     result_.noise_scale = noise_.sequences();
     result_.checkpoints = checkpoints_.finish();
     // A run that was already complete has done nothing that could be compared with its plan.
     if (!result_.steps.empty()) audit();
-    export_weights();
+    hand_out_weights(world_, config_, state_->store(), options_.on_weights, result_);
   }
 
   void audit() {
@@ -420,16 +305,6 @@ class Trainer {
     result_.audit =
         closing_audit(world_, {plan_, groups_, ledger_, *state_, sent, result_, resident_start_});
     result_.audit_ok = all_ok(result_.audit);
-  }
-
-  void export_weights() {
-    const std::vector<ChunkOwners> owners = model_owners(config_);
-    result_.weights_sha256 = weights_sha256(state_->store(), owners, world_);
-    if (!options_.on_weights) return;
-    export_tensors(state_->store(), owners, world_,
-                   [&](const planner::TensorSpec& tensor, std::span<const float> values) {
-                     options_.on_weights(tensor.name, values);
-                   });
   }
 
   // Squaring every micro-batch's gradient takes about half a per cent of a step.
@@ -459,39 +334,12 @@ class Trainer {
   StepVerdict verdict_ = StepVerdict::kGood;  // of the last step
   std::int64_t data_offset_ = 0;              // step s reads the batch of step s + data_offset_
   std::int64_t roll_backs_ = 0;               // of the run, before a resume too
-  Buffer seeded_tagged_;
-  Buffer seeded_untagged_;
+  FaultOfRank fault_;
   ResidentStart resident_start_;
   StepWatch watch_;
 };
 
 }  // namespace
-
-void check_trainable(const planner::Config& config) {
-  if (const auto refusal = planner::engine_refusal(config)) {
-    throw Error(ExitCode::kUsage, "NQD1401", "the engine cannot run " + refusal->what,
-                refusal->hint);
-  }
-  if (config.data.path.empty()) {
-    throw Error(ExitCode::kUsage, "NQD1402", "the config has no data.path",
-                "run `nqd data prepare --output runs/data FILES` (for time series `nqd data "
-                "synthesize crops --output runs/data`) and set data.path: runs/data");
-  }
-}
-
-void check_host_memory(double bytes_per_rank, const HostInfo& host, int ranks_here,
-                       const std::string& hint) {
-  const double needed = bytes_per_rank * ranks_here;
-  const auto limit = static_cast<double>(host.memory_limit_bytes());
-  if (limit == 0 || needed <= limit) return;
-  throw Error(ExitCode::kNo, "NQD1403",
-              std::to_string(ranks_here) + " ranks of " + format_bytes_binary(bytes_per_rank) +
-                  " need " + format_bytes_binary(needed) + ", but host " + host.hostname +
-                  " allows " + format_bytes_binary(limit) +
-                  (host.cgroup_memory_bytes ? " (its cgroup's limit)" : "") + ": " +
-                  format_bytes_binary(needed - limit) + " too much",
-              hint);
-}
 
 void train(Communicator& world, const planner::Plan& plan, const TrainingData& data,
            const TrainOptions& options, TrainResult& result) {

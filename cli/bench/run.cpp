@@ -19,7 +19,7 @@
 #include "collectives/bench/bench.h"
 #include "collectives/world.h"
 #include "engine/parallel/agree.h"
-#include "engine/trainer.h"
+#include "engine/train/preflight.h"
 #include "planner/calibration/calibration.h"
 #include "reports/evidence.h"
 

@@ -13,7 +13,7 @@
 #include "cli/command.h"
 #include "collectives/bench/verdicts.h"
 #include "engine/parallel/agree.h"
-#include "engine/trainer.h"
+#include "engine/train/preflight.h"
 #include "reports/evidence.h"
 
 namespace nqd::cli {

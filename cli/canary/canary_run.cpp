@@ -8,7 +8,7 @@
 #include "cli/bench/session.h"
 #include "collectives/world.h"
 #include "engine/parallel/agree.h"
-#include "engine/trainer.h"
+#include "engine/train/preflight.h"
 #include "planner/calibration/calibration.h"
 #include "reports/canary_json.h"
 

@@ -25,7 +25,7 @@
 #include "engine/parity/compare.h"
 #include "engine/parity/data.h"
 #include "engine/parity/matrix.h"
-#include "engine/trainer.h"
+#include "engine/train/preflight.h"
 #include "reports/parity_json.h"
 
 namespace nqd::cli {

@@ -23,6 +23,7 @@
 #include "engine/scale/campaign.h"
 #include "engine/scale/figures.h"
 #include "engine/train/on_threads.h"
+#include "engine/train/preflight.h"
 #include "reports/evidence.h"
 #include "reports/html.h"
 #include "reports/output.h"

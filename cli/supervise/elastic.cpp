@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "engine/trainer.h"
+#include "engine/train/preflight.h"
 #include "planner/planner.h"
 #include "planner/search/detail.h"
 #include "planner/search/plan_config.h"

@@ -6,7 +6,7 @@
 #include "base/diagnostic.h"
 #include "base/error.h"
 #include "base/host.h"
-#include "engine/trainer.h"
+#include "engine/train/preflight.h"
 #include "planner/layout/activation_buffers.h"
 #include "planner/planner.h"
 #include "planner/reference/reference_plan.h"

@@ -1,9 +1,62 @@
 #include "engine/train/roll_back.h"
 
 #include <algorithm>
-#include <string>
+#include <array>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "base/error.h"
 
 namespace nqd::engine {
+namespace {
+
+[[noreturn]] void refuse(const Setback& setback, const planner::GuardSpec& guard, int rank,
+                         const std::string& hint) {
+  std::string what = "step " + std::to_string(setback.step) + ": " + setback.reason;
+  if (guard.roll_back) what += ", after " + std::to_string(setback.roll_backs) + " roll-backs";
+  what += "; the weights of step " + std::to_string(setback.step - setback.skipped_in_a_row) +
+          " were the last good ones";
+  Error error(ExitCode::kFault, "NQD4006", what, hint);
+  error.set_quiet(rank != 0);
+  throw error;
+}
+
+}  // namespace
+
+std::string first_non_finite(collectives::Communicator& world, UnitStore& store) {
+  std::array<char, 120> mine{};
+  if (const auto found = store.first_non_finite()) {
+    std::memcpy(mine.data(), found->data(), std::min(found->size(), mine.size() - 1));
+  }
+  std::vector<std::array<char, 120>> all(static_cast<std::size_t>(world.size()));
+  world.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)),
+                   DType::kUInt8);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].front() == '\0') continue;
+    return ", first in " + std::string(all[rank].data()) + " on rank " + std::to_string(rank);
+  }
+  return "";
+}
+
+void check_may_go_back(const Setback& setback, const planner::GuardSpec& guard, int rank) {
+  if (!guard.roll_back) {
+    refuse(setback, guard, rank,
+           "lower train.optimizer.learning_rate, lengthen warmup_steps, set grad_clip, or set "
+           "guard.roll_back");
+  }
+  if (setback.roll_backs >= guard.max_roll_backs) {
+    refuse(setback, guard, rank,
+           "look at the data, lower train.optimizer.learning_rate, or raise "
+           "guard.max_roll_backs");
+  }
+}
+
+void refuse_without_generation(const Setback& setback, const planner::GuardSpec& guard, int rank) {
+  refuse(setback, guard, rank,
+         "set checkpoint.every, so that there is a generation to go back to, or lower "
+         "train.optimizer.learning_rate");
+}
 
 void note_roll_back(TrainResult& result, const RollBackRecord& roll_back) {
   const auto is_undone = [&](const auto& record) { return record.step > roll_back.to_step; };

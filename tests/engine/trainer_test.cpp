@@ -14,6 +14,7 @@
 #include "engine/audit.h"
 #include "engine/data/dataset.h"
 #include "engine/data/training_data.h"
+#include "engine/train/preflight.h"
 #include "engine/trainer.h"
 #include "planner/planner.h"
 

@@ -7,6 +7,7 @@
 #include "collectives/world.h"
 #include "engine/data/series_dataset.h"
 #include "engine/parity/compare.h"
+#include "engine/train/preflight.h"
 #include "engine/trainer.h"
 #include "planner/planner.h"
 #include "tests/temporary_folder.h"

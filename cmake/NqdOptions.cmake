@@ -1,28 +1,45 @@
 # One interface target carries the compile options of every nqd target; nothing is set globally.
 add_library(nqd_options INTERFACE)
 target_include_directories(nqd_options INTERFACE ${PROJECT_SOURCE_DIR})
-target_compile_options(nqd_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor)
+function(nqd_cxx_options)
+  foreach(option ${ARGN})
+    target_compile_options(nqd_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${option}>)
+  endforeach()
+endfunction()
+nqd_cxx_options(-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor)
 # GCC 12 sees overlapping copies in `"literal" + std::string` that are not there (GCC bug 105651),
 # and uninitialised strings in initializer lists (GCC bug 105562).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  target_compile_options(nqd_options INTERFACE -Wno-restrict -Wno-maybe-uninitialized)
+  nqd_cxx_options(-Wno-restrict -Wno-maybe-uninitialized)
 endif()
 if(NQD_WARNINGS_AS_ERRORS)
-  target_compile_options(nqd_options INTERFACE -Werror)
+  nqd_cxx_options(-Werror)
 endif()
 if(NQD_NATIVE)
-  target_compile_options(nqd_options INTERFACE -march=native)
+  nqd_cxx_options(-march=native)
 endif()
 # No contraction or reassociation choice may differ between two builds of one source: a + b * c is
 # written as std::fma where it is wanted.
-target_compile_options(nqd_options INTERFACE -ffp-contract=off)
+nqd_cxx_options(-ffp-contract=off)
 if(NQD_SANITIZE STREQUAL "address")
-  target_compile_options(nqd_options INTERFACE -fsanitize=address,undefined
-                         -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  nqd_cxx_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(nqd_options INTERFACE -fsanitize=address,undefined)
 elseif(NQD_SANITIZE STREQUAL "thread")
-  target_compile_options(nqd_options INTERFACE -fsanitize=thread)
+  nqd_cxx_options(-fsanitize=thread)
   target_link_options(nqd_options INTERFACE -fsanitize=thread)
+endif()
+
+if(NQD_WITH_CUDA)
+  # The host part of a .cu file is compiled by the same compiler with the same warnings, except
+  # -Wpedantic: what nvcc generates around the source does not pass it.
+  set(nqd_cuda_options
+    --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra,-Wshadow,-Wnon-virtual-dtor)
+  if(NQD_WARNINGS_AS_ERRORS)
+    list(APPEND nqd_cuda_options --Werror=all-warnings -Xcompiler=-Werror)
+  endif()
+  foreach(option ${nqd_cuda_options})
+    target_compile_options(nqd_options INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:${option}>)
+  endforeach()
 endif()
 
 if(NQD_WITH_OPENMP)

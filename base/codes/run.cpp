@@ -94,6 +94,12 @@ constexpr std::array kTable = {
              "first step. The message names what is slower than its peers, or than the "
              "calibration, and canary.json in the run's folder has the figures. Every step waits "
              "for the slowest rank: mend it, or leave that host out."},
+    CodeInfo{"NQD3060", "the CUDA device asked for cannot be used",
+             "There is no device of that number, or no driver that sees one. CUDA_VISIBLE_DEVICES "
+             "hides devices and counts the others from 0. `nqd doctor` lists what is there."},
+    CodeInfo{"NQD3062", "a shape that a CUDA kernel does not take",
+             "Attention on a GPU takes heads of at most 256 columns, and a launch at most 2^31 - 1 "
+             "blocks. The message says which limit it is."},
     // 4000: run-time faults
     CodeInfo{"NQD4001", "a rank was lost or failed",
              "A rank of the job died, or reported an error, while others needed it. The message "
@@ -154,6 +160,18 @@ constexpr std::array kTable = {
     CodeInfo{"NQD4051", "a campaign was stopped by a signal",
              "SIGINT or SIGTERM came while `nqd parity` or `nqd scale` was running. Its runs were "
              "ended, its temporary files removed, and nothing was written."},
+    CodeInfo{"NQD4060", "a call into CUDA failed",
+             "The message names the call, the runtime's error, the rank, the device and the line. "
+             "The process can go on using the device."},
+    CodeInfo{"NQD4061", "a CUDA context is lost",
+             "A kernel read or wrote where nothing is, or the device failed: every later call of "
+             "this process returns the same error. Kernels run after the call that starts them, so "
+             "the one that the message names may not be the one at fault: CUDA_LAUNCH_BLOCKING=1 "
+             "or compute-sanitizer finds it."},
+    CodeInfo{"NQD4062", "out of device memory",
+             "An allocation on a GPU failed, also after the pool gave back what it kept. The "
+             "message shows what is free, what this rank holds, and what the plan had foreseen; "
+             "other processes on the device count too."},
 };
 
 }  // namespace

@@ -1,40 +1,20 @@
 #include "engine/cpu/dropout.h"
 
 #include <algorithm>
-#include <cmath>
 
-#include "engine/philox.h"
+#include "engine/cpu/dropout_stream.h"
 
 namespace nqd::engine::cpu {
 namespace {
 
 constexpr std::int64_t kLanesOfBlock = 16;
 constexpr std::int64_t kGroup = 64;  // elements of 16 Philox blocks
-constexpr std::uint32_t kKeyOfDropout =
-    0x64726F70;  // keeps its streams apart from initialisation's
-
-struct Stream {
-  PhiloxKey key;
-  std::uint32_t step;
-  std::uint32_t place;
-};
-
-Stream stream_of(const Dropout& dropout) {
-  return {.key = {static_cast<std::uint32_t>(dropout.seed),
-                  static_cast<std::uint32_t>(dropout.seed >> 32) ^ kKeyOfDropout},
-          .step = static_cast<std::uint32_t>(dropout.step),
-          .place = static_cast<std::uint32_t>(dropout.layer * 256) +
-                   static_cast<std::uint32_t>(dropout.site)};
-}
 
 // The words of elements 64 · group … 64 · group + 63.
-void group_words(std::uint32_t* words, const Stream& stream, std::int64_t group) {
+void group_words(std::uint32_t* words, const DropoutStream& stream, std::int64_t group) {
   for (std::int64_t lane = 0; lane < kLanesOfBlock; ++lane) {
     const auto block = static_cast<std::uint64_t>(group * kLanesOfBlock + lane);
-    const PhiloxCounter word =
-        philox4x32_10({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
-                       stream.step, stream.place},
-                      stream.key);
+    const PhiloxCounter word = stream.words(block);
     for (std::int64_t i = 0; i < 4; ++i) {
       words[i * kLanesOfBlock + lane] = word[static_cast<std::size_t>(i)];
     }
@@ -44,9 +24,10 @@ void group_words(std::uint32_t* words, const Stream& stream, std::int64_t group)
 // Calls use(offset in the run, factors, how many) for the groups that [first, first + n) touches.
 template <typename T, typename Use>
 void for_each_group(const Dropout& dropout, std::int64_t first, std::int64_t n, const Use& use) {
-  const Stream stream = stream_of(dropout);
-  const auto threshold = static_cast<std::uint64_t>(std::ceil(dropout.rate * 0x1p32));
-  const auto kept = static_cast<T>(1.0 / (1.0 - dropout.rate));
+  const DropoutStream stream = stream_of(dropout);
+  // Copies in registers: `factors` might alias the stream.
+  const std::uint64_t threshold = stream.threshold;
+  const auto kept = static_cast<T>(stream.kept);
   std::uint32_t words[kGroup];
   T factors[kGroup];
   for (std::int64_t done = 0; done < n;) {

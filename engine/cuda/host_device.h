@@ -1,0 +1,14 @@
+// Words for what a device runs, so that the same source is code of the device under nvcc and
+// plain C++ under a host compiler, where tests run it. NQD_UNROLL stands before a loop whose indices
+// must be constants, so that the array behind them stays in registers.
+#pragma once
+
+#ifdef __NVCC__
+#define NQD_DEVICE __device__
+#define NQD_HOST_DEVICE __host__ __device__
+#define NQD_UNROLL _Pragma("unroll")
+#else
+#define NQD_DEVICE
+#define NQD_HOST_DEVICE
+#define NQD_UNROLL
+#endif

@@ -1,0 +1,91 @@
+// A block of threads on the device, as kernel bodies see it (engine/cuda/kernels/body.h).
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "base/dtype.h"
+
+namespace nqd::engine::cuda {
+
+template <int kThreadCount>
+class DeviceBlock {
+ public:
+  static constexpr int kThreads = kThreadCount;
+  static constexpr int kWarp = 32;
+  static constexpr int kWarps = kThreads / kWarp;
+  static_assert(kThreads % kWarp == 0, "a block is whole warps");
+
+  // A thread's own value, in its registers.
+  template <typename T>
+  struct Own {
+    T value;
+    __device__ T& operator[](int) { return value; }
+  };
+
+  __device__ std::int64_t index() const { return blockIdx.x; }
+
+  template <typename F>
+  __device__ void each(const F& phase) {
+    phase(static_cast<int>(threadIdx.x));
+    __syncthreads();
+  }
+  template <typename F>
+  __device__ void last(const F& phase) {
+    phase(static_cast<int>(threadIdx.x));
+  }
+
+  // Adjacent halves of a warp, then the warps in ascending order: HostBlock's order.
+  template <typename T, typename Merge>
+  __device__ T reduce(Own<T>& own, const Merge& merge) {
+    __shared__ T of_warp[kWarps];
+    T value = own.value;
+    for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+      value = merge(value, __shfl_xor_sync(0xffffffffU, value, distance));
+    }
+    if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = value;
+    __syncthreads();
+    value = of_warp[0];
+    for (int warp = 1; warp < kWarps; ++warp) value = merge(value, of_warp[warp]);
+    // The next reduction writes the same words.
+    __syncthreads();
+    return value;
+  }
+
+  // One object in the block's shared memory, not initialised. A body asks for one only.
+  template <typename T>
+  __device__ T& shared() {
+    __shared__ std::aligned_storage_t<sizeof(T), 16> bytes;
+    return reinterpret_cast<T&>(bytes);
+  }
+
+  static __device__ float widen(float value) { return value; }
+  static __device__ float widen(BFloat16 value) {
+    return __uint_as_float(static_cast<unsigned>(value.bits) << 16);
+  }
+  static __device__ float widen(Float16 value) {
+    float wide;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(value.bits));
+    return wide;
+  }
+
+  static __device__ std::uint32_t bits_of(float value) { return __float_as_uint(value); }
+
+  // To nearest, ties to even; one instruction since sm_80.
+  template <typename S>
+  static __device__ S narrow(float value) {
+    if constexpr (std::is_same_v<S, float>) {
+      return value;
+    } else {
+      S stored;
+      if constexpr (std::is_same_v<S, BFloat16>) {
+        asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(stored.bits) : "f"(value));
+      } else {
+        asm("cvt.rn.f16.f32 %0, %1;" : "=h"(stored.bits) : "f"(value));
+      }
+      return stored;
+    }
+  }
+};
+
+}  // namespace nqd::engine::cuda

@@ -42,8 +42,8 @@ bool is_sticky(int error) { return std::ranges::find(kSticky, error) != kSticky.
 
 void fail(const FailedCall& failed) {
   const std::string message = failed.call + " failed with " + failed.name + " (" +
-                              std::to_string(failed.error) + ", " + failed.description + "): " +
-                              place(failed);
+                              std::to_string(failed.error) + ", " + failed.description +
+                              "): " + place(failed);
   if (is_sticky(failed.error)) {
     throw Error(ExitCode::kFault, "NQD4061", message,
                 "the context of this process is lost, so end it; `compute-sanitizer` finds the "

@@ -1,6 +1,6 @@
 // Words for what a device runs, so that the same source is code of the device under nvcc and
-// plain C++ under a host compiler, where tests run it. NQD_UNROLL stands before a loop whose indices
-// must be constants, so that the array behind them stays in registers.
+// plain C++ under a host compiler, where tests run it. NQD_UNROLL stands before a loop whose
+// indices must be constants, so that the array behind them stays in registers.
 #pragma once
 
 #ifdef __NVCC__

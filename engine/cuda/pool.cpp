@@ -94,10 +94,9 @@ std::size_t DevicePool::peak_reserved_bytes() const {
 }
 
 void DevicePool::fail(MemoryTag tag, std::size_t bytes) const {
-  std::string message = "no device memory for " + text(bytes) + " of " +
-                        std::string(name(tag)) + ": " + text(source_.free_bytes()) +
-                        " of " + text(source_.total_bytes()) + " are free, this rank has " +
-                        text(reserved_);
+  std::string message = "no device memory for " + text(bytes) + " of " + std::string(name(tag)) +
+                        ": " + text(source_.free_bytes()) + " of " + text(source_.total_bytes()) +
+                        " are free, this rank has " + text(reserved_);
   if (ledger_ != nullptr) {
     message += " (" + text(ledger_->current_total_bytes()) + " in use)";
   }

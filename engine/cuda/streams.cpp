@@ -78,9 +78,7 @@ Stream::~Stream() {
   if (handle_ != nullptr) static_cast<void>(cudaStreamDestroy(handle_));
 }
 
-void Stream::synchronize() const {
-  check(cudaStreamSynchronize(handle_), "cudaStreamSynchronize");
-}
+void Stream::synchronize() const { check(cudaStreamSynchronize(handle_), "cudaStreamSynchronize"); }
 
 void Stream::wait(const Event& event) const {
   check(cudaStreamWaitEvent(handle_, event.handle(), 0), "cudaStreamWaitEvent");

@@ -17,11 +17,10 @@ void attention_backward(StreamHandle stream, S* dq, S* dk, S* dv, const S* d_out
                              scratch);
 }
 
-#define NQD_INSTANTIATE(S)                                                                       \
-  template void attention_backward<S>(StreamHandle, S*, S*, S*, const S*, const S*,              \
-                                      const float*, const S*, const S*, const S*,                \
-                                      const cpu::AttentionLayout&, const cpu::AttentionDropout*, \
-                                      float*)
+#define NQD_INSTANTIATE(S)                                                                        \
+  template void attention_backward<S>(StreamHandle, S*, S*, S*, const S*, const S*, const float*, \
+                                      const S*, const S*, const S*, const cpu::AttentionLayout&,  \
+                                      const cpu::AttentionDropout*, float*)
 
 NQD_INSTANTIATE(float);
 NQD_INSTANTIATE(BFloat16);

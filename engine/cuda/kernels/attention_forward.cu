@@ -10,8 +10,8 @@ void attention_forward(StreamHandle stream, S* out, float* lse, const S* q, cons
   bodies::attention_forward(Launch(stream), out, lse, q, k, v, layout, dropout);
 }
 
-#define NQD_INSTANTIATE(S)                                                                      \
-  template void attention_forward<S>(StreamHandle, S*, float*, const S*, const S*, const S*,    \
+#define NQD_INSTANTIATE(S)                                                                   \
+  template void attention_forward<S>(StreamHandle, S*, float*, const S*, const S*, const S*, \
                                      const cpu::AttentionLayout&, const cpu::AttentionDropout*)
 
 NQD_INSTANTIATE(float);

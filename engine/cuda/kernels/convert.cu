@@ -31,8 +31,8 @@ template void narrow_all<Float16>(StreamHandle, Float16*, const float*, std::int
 template void widen_all<BFloat16>(StreamHandle, float*, const BFloat16*, std::int64_t);
 template void widen_all<Float16>(StreamHandle, float*, const Float16*, std::int64_t);
 
-#define NQD_INSTANTIATE(S)                                                     \
-  template void add_all<S>(StreamHandle, float*, const S*, std::int64_t);      \
+#define NQD_INSTANTIATE(S)                                                               \
+  template void add_all<S>(StreamHandle, float*, const S*, std::int64_t);                \
   template void first_non_finite<S>(StreamHandle, std::int64_t*, const S*, std::int64_t, \
                                     std::int64_t*)
 

@@ -16,8 +16,8 @@ void cross_entropy_sums(StreamHandle stream, float* sum, float* target_logit, co
                         const cpu::LogitsShape& shape) {
   bodies::cross_entropy_sums(Launch(stream), sum, target_logit, logits, targets, maximum, shape);
 }
-void cross_entropy_losses(StreamHandle stream, double* loss, const float* maximum,
-                          const float* sum, const float* target_logit, const std::int32_t* targets,
+void cross_entropy_losses(StreamHandle stream, double* loss, const float* maximum, const float* sum,
+                          const float* target_logit, const std::int32_t* targets,
                           std::int64_t rows) {
   bodies::cross_entropy_losses(Launch(stream), loss, maximum, sum, target_logit, targets, rows);
 }
@@ -28,13 +28,11 @@ void cross_entropy_backward(StreamHandle stream, S* logits, const std::int32_t* 
   bodies::cross_entropy_backward(Launch(stream), logits, targets, maximum, sum, scale, shape);
 }
 
-#define NQD_INSTANTIATE(S)                                                                     \
-  template void cross_entropy_maximum<S>(StreamHandle, float*, const S*,                       \
-                                         const cpu::LogitsShape&);                             \
-  template void cross_entropy_sums<S>(StreamHandle, float*, float*, const S*,                  \
-                                      const std::int32_t*, const float*,                       \
-                                      const cpu::LogitsShape&);                                \
-  template void cross_entropy_backward<S>(StreamHandle, S*, const std::int32_t*, const float*, \
+#define NQD_INSTANTIATE(S)                                                                         \
+  template void cross_entropy_maximum<S>(StreamHandle, float*, const S*, const cpu::LogitsShape&); \
+  template void cross_entropy_sums<S>(StreamHandle, float*, float*, const S*, const std::int32_t*, \
+                                      const float*, const cpu::LogitsShape&);                      \
+  template void cross_entropy_backward<S>(StreamHandle, S*, const std::int32_t*, const float*,     \
                                           const float*, float, const cpu::LogitsShape&)
 
 NQD_INSTANTIATE(float);

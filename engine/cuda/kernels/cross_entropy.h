@@ -17,8 +17,8 @@ template <typename S>
 void cross_entropy_sums(StreamHandle stream, float* sum, float* target_logit, const S* logits,
                         const std::int32_t* targets, const float* maximum,
                         const cpu::LogitsShape& shape);
-void cross_entropy_losses(StreamHandle stream, double* loss, const float* maximum,
-                          const float* sum, const float* target_logit, const std::int32_t* targets,
+void cross_entropy_losses(StreamHandle stream, double* loss, const float* maximum, const float* sum,
+                          const float* target_logit, const std::int32_t* targets,
                           std::int64_t rows);
 template <typename S>
 void cross_entropy_backward(StreamHandle stream, S* logits, const std::int32_t* targets,

@@ -18,11 +18,11 @@ void bias_dropout_residual(StreamHandle stream, S* out, const float* product, co
                                 first_row);
 }
 
-#define NQD_INSTANTIATE(S)                                                                     \
+#define NQD_INSTANTIATE(S)                                                                      \
   template void apply_dropout<S>(StreamHandle, S*, const S*, const cpu::Dropout&, std::int64_t, \
-                                 std::int64_t);                                                \
-  template void bias_dropout_residual<S>(StreamHandle, S*, const float*, const S*, const S*,   \
-                                         std::int64_t, std::int64_t, const cpu::Dropout*,      \
+                                 std::int64_t);                                                 \
+  template void bias_dropout_residual<S>(StreamHandle, S*, const float*, const S*, const S*,    \
+                                         std::int64_t, std::int64_t, const cpu::Dropout*,       \
                                          std::int64_t)
 
 NQD_INSTANTIATE(float);

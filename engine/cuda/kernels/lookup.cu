@@ -31,19 +31,19 @@ template <typename S>
 void add_positions_backward(StreamHandle stream, float* positions_gradient, const S* d_x,
                             std::int64_t first_row, std::int64_t rows, std::int64_t sequence,
                             std::int64_t width, std::int64_t blocks) {
-  bodies::add_positions_backward(Launch(stream), positions_gradient, d_x, first_row, rows,
-                                 sequence, width, blocks);
+  bodies::add_positions_backward(Launch(stream), positions_gradient, d_x, first_row, rows, sequence,
+                                 width, blocks);
 }
 
-#define NQD_INSTANTIATE(S)                                                                       \
-  template void token_lookup<S>(StreamHandle, S*, const std::int32_t*, const S*,                 \
-                                const cpu::VocabularyRange&, std::int64_t, std::int64_t);        \
-  template void token_lookup_backward<S>(StreamHandle, float*, const S*, const std::int32_t*,    \
-                                         const cpu::VocabularyRange&, std::int64_t,              \
-                                         std::int64_t, std::int32_t*);                           \
-  template void add_positions<S>(StreamHandle, S*, const S*, std::int64_t, std::int64_t,         \
-                                 std::int64_t, std::int64_t);                                    \
-  template void add_positions_backward<S>(StreamHandle, float*, const S*, std::int64_t,          \
+#define NQD_INSTANTIATE(S)                                                                        \
+  template void token_lookup<S>(StreamHandle, S*, const std::int32_t*, const S*,                  \
+                                const cpu::VocabularyRange&, std::int64_t, std::int64_t);         \
+  template void token_lookup_backward<S>(StreamHandle, float*, const S*, const std::int32_t*,     \
+                                         const cpu::VocabularyRange&, std::int64_t, std::int64_t, \
+                                         std::int32_t*);                                          \
+  template void add_positions<S>(StreamHandle, S*, const S*, std::int64_t, std::int64_t,          \
+                                 std::int64_t, std::int64_t);                                     \
+  template void add_positions_backward<S>(StreamHandle, float*, const S*, std::int64_t,           \
                                           std::int64_t, std::int64_t, std::int64_t, std::int64_t)
 
 NQD_INSTANTIATE(float);

@@ -50,28 +50,27 @@ void rms_norm_backward_weight(StreamHandle stream, float* weight_gradient, const
 
 template <typename S>
 void add_column_sums(StreamHandle stream, float* gradient, const S* x, std::int64_t rows,
-                     std::int64_t width, std::int64_t stride, std::int64_t blocks,
-                     float* scratch) {
+                     std::int64_t width, std::int64_t stride, std::int64_t blocks, float* scratch) {
   bodies::add_column_sums(Launch(stream), gradient, x, rows, width, stride, blocks, scratch);
 }
 
-#define NQD_INSTANTIATE(S)                                                                         \
-  template void layer_norm_forward<S>(StreamHandle, S*, float*, float*, const S*, const S*,        \
-                                      const S*, const cpu::NormShape&);                            \
-  template void layer_norm_backward_input<S>(StreamHandle, S*, const S*, const S*, const S*,       \
-                                             const S*, const float*, const float*,                 \
-                                             const cpu::NormShape&);                               \
-  template void layer_norm_backward_weight<S>(StreamHandle, float*, float*, const S*, const S*,    \
-                                              const float*, const float*, const cpu::NormShape&,   \
-                                              std::int64_t, float*);                               \
-  template void rms_norm_forward<S>(StreamHandle, S*, float*, const S*, const S*,                  \
-                                    const cpu::NormShape&);                                        \
-  template void rms_norm_backward_input<S>(StreamHandle, S*, const S*, const S*, const S*,         \
-                                           const S*, const float*, const cpu::NormShape&);         \
-  template void rms_norm_backward_weight<S>(StreamHandle, float*, const S*, const S*,              \
-                                            const float*, const cpu::NormShape&, std::int64_t,     \
-                                            float*);                                               \
-  template void add_column_sums<S>(StreamHandle, float*, const S*, std::int64_t, std::int64_t,     \
+#define NQD_INSTANTIATE(S)                                                                       \
+  template void layer_norm_forward<S>(StreamHandle, S*, float*, float*, const S*, const S*,      \
+                                      const S*, const cpu::NormShape&);                          \
+  template void layer_norm_backward_input<S>(StreamHandle, S*, const S*, const S*, const S*,     \
+                                             const S*, const float*, const float*,               \
+                                             const cpu::NormShape&);                             \
+  template void layer_norm_backward_weight<S>(StreamHandle, float*, float*, const S*, const S*,  \
+                                              const float*, const float*, const cpu::NormShape&, \
+                                              std::int64_t, float*);                             \
+  template void rms_norm_forward<S>(StreamHandle, S*, float*, const S*, const S*,                \
+                                    const cpu::NormShape&);                                      \
+  template void rms_norm_backward_input<S>(StreamHandle, S*, const S*, const S*, const S*,       \
+                                           const S*, const float*, const cpu::NormShape&);       \
+  template void rms_norm_backward_weight<S>(StreamHandle, float*, const S*, const S*,            \
+                                            const float*, const cpu::NormShape&, std::int64_t,   \
+                                            float*);                                             \
+  template void add_column_sums<S>(StreamHandle, float*, const S*, std::int64_t, std::int64_t,   \
                                    std::int64_t, std::int64_t, float*)
 
 NQD_INSTANTIATE(float);

@@ -15,8 +15,8 @@ void adamw_step(StreamHandle stream, float* weights, S* stored, const float* gra
   bodies::adamw_step(Launch(stream), weights, stored, gradients, m, v, n, step, options);
 }
 void adamw_step_stochastic(StreamHandle stream, BFloat16* weights, const float* gradients, float* m,
-                           float* v, std::int64_t n, std::int64_t step,
-                           const AdamwOptions& options, std::uint64_t seed, std::int64_t first) {
+                           float* v, std::int64_t n, std::int64_t step, const AdamwOptions& options,
+                           std::uint64_t seed, std::int64_t first) {
   bodies::adamw_step_stochastic(Launch(stream), weights, gradients, m, v, n, step, options, seed,
                                 first);
 }
@@ -42,10 +42,10 @@ void sum_of_squares(StreamHandle stream, double* sum, const float* x, std::int64
   bodies::sum_of_squares(Launch(stream), sum, x, n, scratch);
 }
 
-#define NQD_INSTANTIATE(S)                                                                      \
-  template void adamw_step<S>(StreamHandle, float*, S*, const float*, float*, float*,           \
-                              std::int64_t, std::int64_t, const AdamwOptions&);                 \
-  template void sgd_step<S>(StreamHandle, float*, S*, const float*, float*, std::int64_t,       \
+#define NQD_INSTANTIATE(S)                                                                \
+  template void adamw_step<S>(StreamHandle, float*, S*, const float*, float*, float*,     \
+                              std::int64_t, std::int64_t, const AdamwOptions&);           \
+  template void sgd_step<S>(StreamHandle, float*, S*, const float*, float*, std::int64_t, \
                             const SgdOptions&)
 
 NQD_INSTANTIATE(BFloat16);

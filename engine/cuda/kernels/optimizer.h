@@ -25,8 +25,8 @@ void adamw_step(StreamHandle stream, float* weights, S* stored, const float* gra
 // kRoundingPlace), key `seed`: what is drawn does not depend on the cut into shards.
 inline constexpr std::uint32_t kRoundingPlace = 0x524F554E;
 void adamw_step_stochastic(StreamHandle stream, BFloat16* weights, const float* gradients, float* m,
-                           float* v, std::int64_t n, std::int64_t step,
-                           const AdamwOptions& options, std::uint64_t seed, std::int64_t first);
+                           float* v, std::int64_t n, std::int64_t step, const AdamwOptions& options,
+                           std::uint64_t seed, std::int64_t first);
 
 // `velocity` is null for plain descent.
 void sgd_step(StreamHandle stream, float* weights, const float* gradients, float* velocity,

@@ -16,9 +16,9 @@ void rotary_backward(StreamHandle stream, S* d, const float* cosines, const floa
   bodies::rotate(Launch(stream), d, cosines, sines, shape, -1);
 }
 
-#define NQD_INSTANTIATE(S)                                                    \
-  template void rotary_forward<S>(StreamHandle, S*, const float*, const float*, \
-                                  const cpu::RotaryShape&);                   \
+#define NQD_INSTANTIATE(S)                                                       \
+  template void rotary_forward<S>(StreamHandle, S*, const float*, const float*,  \
+                                  const cpu::RotaryShape&);                      \
   template void rotary_backward<S>(StreamHandle, S*, const float*, const float*, \
                                    const cpu::RotaryShape&)
 

@@ -21,7 +21,8 @@ template <typename S>
 void compare(const Case& c) {
   CAPTURE(c.sequence);
   CAPTURE(c.width);
-  const auto at = cpu::packed_attention(c.batch, c.sequence, c.heads, c.kv_heads, c.width, c.causal);
+  const auto at =
+      cpu::packed_attention(c.batch, c.sequence, c.heads, c.kv_heads, c.width, c.causal);
   const cpu::AttentionDropout dropout{
       {0.2, 11, 3, 1, cpu::DropoutSite::kAttention}, 2, 1, c.heads + 2};
   const cpu::AttentionDropout* drop = c.drops ? &dropout : nullptr;
@@ -33,10 +34,10 @@ void compare(const Case& c) {
 
   std::vector<S> out(d_out.size()), d_qkv(qkv.size());
   std::vector<float> lse(index(rows * c.heads));
-  std::vector<float> scratch(index(std::max(cpu::attention_forward_scratch(at),
-                                            cpu::attention_backward_scratch(at))));
-  cpu::blocked_attention_forward(out.data(), lse.data(), in, in + k, in + v, at,
-                                 {0, at.kv_items()}, drop, scratch.data());
+  std::vector<float> scratch(
+      index(std::max(cpu::attention_forward_scratch(at), cpu::attention_backward_scratch(at))));
+  cpu::blocked_attention_forward(out.data(), lse.data(), in, in + k, in + v, at, {0, at.kv_items()},
+                                 drop, scratch.data());
   S* d = d_qkv.data();
   cpu::blocked_attention_backward(d, d + k, d + v, d_out.data(), out.data(), lse.data(), in, in + k,
                                   in + v, at, {0, at.kv_items()}, drop, scratch.data());

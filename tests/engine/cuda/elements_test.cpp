@@ -194,8 +194,8 @@ TEST_CASE("the factor of a single element is that of its group") {
 
 TEST_CASE("a place is a row and a column, of 32 and of 64 bits") {
   for (const std::int64_t width : {std::int64_t{1}, std::int64_t{7}, std::int64_t{1} << 33}) {
-    for (const std::int64_t i : {std::int64_t{0}, std::int64_t{4294967295}, std::int64_t{4294967296},
-                                 std::int64_t{1} << 40}) {
+    for (const std::int64_t i : {std::int64_t{0}, std::int64_t{4294967295},
+                                 std::int64_t{4294967296}, std::int64_t{1} << 40}) {
       const Place place = place_of(i, width);
       CHECK(place.row == i / width);
       CHECK(place.column == i % width);

@@ -26,7 +26,8 @@ std::vector<float> joined(const std::vector<float>& a, const std::vector<float>&
 }
 
 TEST_CASE_TEMPLATE("AdamW has the CPU's bits", S, float, BFloat16, Float16) {
-  const auto start = random_stored<float>(index(kCount), 1), g = random_stored<float>(index(kCount), 2);
+  const auto start = random_stored<float>(index(kCount), 1),
+             g = random_stored<float>(index(kCount), 2);
   const auto m0 = random_stored<float>(index(kCount), 3, 0.1);
   const auto v0 = positive(4);
   AdamwOptions options;
@@ -55,7 +56,8 @@ TEST_CASE_TEMPLATE("AdamW has the CPU's bits", S, float, BFloat16, Float16) {
 }
 
 TEST_CASE("descent, momentum and averages have the CPU's bits") {
-  const auto start = random_stored<float>(index(kCount), 1), g = random_stored<float>(index(kCount), 2);
+  const auto start = random_stored<float>(index(kCount), 1),
+             g = random_stored<float>(index(kCount), 2);
   SgdOptions options;
   options.weight_decay = 0.1F;
   auto w = start, u = start, plain = start, average = g;
@@ -102,7 +104,8 @@ TEST_CASE("AdamW without a master copy does not depend on the cut into shards") 
   const auto cut = emulate([&](const auto& run) {
     auto w = start;
     std::vector<float> m(index(kCount)), v(index(kCount));
-    for (const auto& [first, end] : {std::pair<std::int64_t, std::int64_t>{0, 333}, {333, kCount}}) {
+    for (const auto& [first, end] :
+         {std::pair<std::int64_t, std::int64_t>{0, 333}, {333, kCount}}) {
       bodies::adamw_step_stochastic(run, w.data() + first, g.data() + first, m.data() + first,
                                     v.data() + first, end - first, 2, options, 99, first);
     }

@@ -69,16 +69,15 @@ TEST_CASE_TEMPLATE("layer norm is the CPU's, forward and backward", S, float, BF
                      return all;
                    }),
                    expected, 16);
-    check_close<float>(
-        emulate([&](const auto& run) {
-          std::vector<float> w(index(width), 1), b(index(width));
-          auto scratch = scratch_of(2, rows, width, blocks);
-          bodies::norm_backward_weight<true>(run, {{w.data(), b.data()}}, dy.data(), x.data(),
-                                             mean.data(), rstd.data(), shape, blocks,
-                                             scratch.data());
-          return append(w, b);
-        }),
-        sums, 64);
+    check_close<float>(emulate([&](const auto& run) {
+                         std::vector<float> w(index(width), 1), b(index(width));
+                         auto scratch = scratch_of(2, rows, width, blocks);
+                         bodies::norm_backward_weight<true>(run, {{w.data(), b.data()}}, dy.data(),
+                                                            x.data(), mean.data(), rstd.data(),
+                                                            shape, blocks, scratch.data());
+                         return append(w, b);
+                       }),
+                       sums, 64);
   }
 }
 
@@ -97,24 +96,24 @@ TEST_CASE_TEMPLATE("RMS norm is the CPU's, forward and backward", S, float, BFlo
     cpu::rms_norm_backward_weight(dw.data(), dy.data(), x.data(), rstd.data(), shape, 1);
     std::vector<float> expected = widened(y);
     append(append(append(expected, widened(dx)), rstd), dw);
-    check_close<S>(
-        emulate([&](const auto& run) {
-          std::vector<S> out(x.size()), d = dy;
-          std::vector<float> r(index(rows)), w(index(width));
-          auto scratch = scratch_of(1, rows, width, 1);
-          float* const no_mean = nullptr;
-          const S* const none = nullptr;
-          bodies::norm_forward<false>(run, out.data(), no_mean, r.data(), x.data(), weight.data(),
-                                      none, shape);
-          bodies::norm_backward_input<false>(run, d.data(), none, d.data(), x.data(), weight.data(),
-                                             no_mean, rstd.data(), shape);
-          bodies::norm_backward_weight<false>(run, {{w.data()}}, dy.data(), x.data(), no_mean,
-                                              rstd.data(), shape, 1, scratch.data());
-          std::vector<float> all = widened(out);
-          append(append(append(all, widened(d)), r), w);
-          return all;
-        }),
-        expected, 32);
+    check_close<S>(emulate([&](const auto& run) {
+                     std::vector<S> out(x.size()), d = dy;
+                     std::vector<float> r(index(rows)), w(index(width));
+                     auto scratch = scratch_of(1, rows, width, 1);
+                     float* const no_mean = nullptr;
+                     const S* const none = nullptr;
+                     bodies::norm_forward<false>(run, out.data(), no_mean, r.data(), x.data(),
+                                                 weight.data(), none, shape);
+                     bodies::norm_backward_input<false>(run, d.data(), none, d.data(), x.data(),
+                                                        weight.data(), no_mean, rstd.data(), shape);
+                     bodies::norm_backward_weight<false>(run, {{w.data()}}, dy.data(), x.data(),
+                                                         no_mean, rstd.data(), shape, 1,
+                                                         scratch.data());
+                     std::vector<float> all = widened(out);
+                     append(append(append(all, widened(d)), r), w);
+                     return all;
+                   }),
+                   expected, 32);
   }
 }
 
@@ -177,18 +176,17 @@ TEST_CASE_TEMPLATE("lookups and their gradients have the CPU's bits", S, float, 
     cpu::token_lookup_backward(d_table.data(), d_out.data(), tokens.data(), range, rows, width);
     cpu::add_positions_backward(d_positions.data(), d_out.data(), first_row, rows, sequence, width,
                                 blocks);
-    CHECK(same_bits(out, emulate([&](const auto& run) {
-                      std::vector<S> y(out.size());
-                      bodies::token_lookup(run, y.data(), tokens.data(), table.data(), range, rows,
-                                           width);
-                      bodies::add_positions(run, y.data(), positions.data(), first_row, rows,
-                                            sequence, width);
-                      return y;
-                    })));
+    CHECK(same_bits(
+        out, emulate([&](const auto& run) {
+          std::vector<S> y(out.size());
+          bodies::token_lookup(run, y.data(), tokens.data(), table.data(), range, rows, width);
+          bodies::add_positions(run, y.data(), positions.data(), first_row, rows, sequence, width);
+          return y;
+        })));
     CHECK(same_bits(d_table, emulate([&](const auto& run) {
                       std::vector<float> d(table.size(), 0.5F);
-                      std::vector<std::int32_t> scratch(
-                          index(bodies::SortScratch::numbers(rows)), -7);
+                      std::vector<std::int32_t> scratch(index(bodies::SortScratch::numbers(rows)),
+                                                        -7);
                       bodies::token_lookup_backward(run, d.data(), d_out.data(), tokens.data(),
                                                     range, rows, width, scratch.data());
                       return d;

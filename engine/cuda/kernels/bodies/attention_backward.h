@@ -84,8 +84,7 @@ struct GradientTiles {
   // Of the thread's row of queries, every kOfRow-th key.
   template <typename S>
   NQD_DEVICE void fill_scores(int thread, const AttentionGradient<S>& in, std::int64_t b,
-                              std::int64_t head, std::int64_t first_query,
-                              std::int64_t first_key) {
+                              std::int64_t head, std::int64_t first_query, std::int64_t first_key) {
     using Share = TileShare<D, R>;
     const cpu::AttentionLayout& at = in.shape.layout;
     const int row = Share::row(thread);
@@ -145,9 +144,8 @@ struct AttentionKeyGradient {
         block.each([&](int thread) {
           tiles.template fill_queries<Block>(thread, in, head.row, h, query);
         });
-        block.each([&](int thread) {
-          tiles.fill_scores(thread, in, head.row, h, query, first_key);
-        });
+        block.each(
+            [&](int thread) { tiles.fill_scores(thread, in, head.row, h, query, first_key); });
         block.each([&](int thread) { add_queries(thread, tiles, states[thread]); });
       }
     }
@@ -220,12 +218,10 @@ struct AttentionQueryGradient {
     });
     const std::int64_t end = at.causal && first + R < at.sequence ? first + R : at.sequence;
     for (std::int64_t key = 0; key < end; key += R) {
-      block.each([&](int thread) {
-        tiles.template fill_keys<Block>(thread, in, head.row, kv_head, key);
-      });
-      block.each([&](int thread) {
-        tiles.fill_scores(thread, in, head.row, head.column, first, key);
-      });
+      block.each(
+          [&](int thread) { tiles.template fill_keys<Block>(thread, in, head.row, kv_head, key); });
+      block.each(
+          [&](int thread) { tiles.fill_scores(thread, in, head.row, head.column, first, key); });
       block.each([&](int thread) { add_keys(thread, tiles, states[thread]); });
     }
     block.last([&](int thread) {

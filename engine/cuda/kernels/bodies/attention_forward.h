@@ -89,9 +89,8 @@ struct AttentionForward {
       const int row = Share::row(thread);
       for (int j = Share::lane(thread); j < R; j += Share::kOfRow) {
         const float score = dot(shared.queries, row, shared.keys, j);
-        shared.scores[row][j] = shape.sees(own.first + row, key + j)
-                                    ? score
-                                    : -std::numeric_limits<float>::infinity();
+        shared.scores[row][j] =
+            shape.sees(own.first + row, key + j) ? score : -std::numeric_limits<float>::infinity();
       }
     });
     block.each([&](int thread) {
@@ -140,8 +139,7 @@ struct AttentionForward {
     for (int j = Share::lane(thread); j < R; j += Share::kOfRow) {
       const float weight = seen ? std::exp(shared.scores[row][j] - maximum) : 0.0F;
       state.sum += weight;
-      shared.scores[row][j] =
-          weight * shape.factor(own.b, own.head, own.first + row, key + j);
+      shared.scores[row][j] = weight * shape.factor(own.b, own.head, own.first + row, key + j);
     }
   }
 
@@ -174,7 +172,7 @@ void attention_forward(const Run& run, S* out, float* lse, const S* q, const S* 
                        const cpu::AttentionLayout& layout, const cpu::AttentionDropout* dropout) {
   const AttentionShape shape = attention_shape(layout, dropout, q, k, v);
   with_head_tile(layout.head_width, [&]<int D>() {
-    run(AttentionForward<S, D, D == 256 ? 16 : 32>{out, lse, q, k, v, shape});
+    run(AttentionForward < S, D, D == 256 ? 16 : 32 > {out, lse, q, k, v, shape});
   });
 }
 

@@ -121,10 +121,10 @@ void with_head_tile(std::int64_t head_width, const Use& use) {
   } else if (head_width <= 256) {
     use.template operator()<256>();
   } else {
-    throw Error(ExitCode::kUsage, "NQD3062",
-                "attention on a GPU takes heads of at most 256 columns, not " +
-                    std::to_string(head_width),
-                "take more heads: model.heads");
+    throw Error(
+        ExitCode::kUsage, "NQD3062",
+        "attention on a GPU takes heads of at most 256 columns, not " + std::to_string(head_width),
+        "take more heads: model.heads");
   }
 }
 

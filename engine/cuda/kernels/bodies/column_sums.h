@@ -167,8 +167,7 @@ struct ColumnTerms {
 
 template <typename S, typename Run>
 void add_column_sums(const Run& run, float* gradient, const S* x, std::int64_t rows,
-                     std::int64_t width, std::int64_t stride, std::int64_t blocks,
-                     float* scratch) {
+                     std::int64_t width, std::int64_t stride, std::int64_t blocks, float* scratch) {
   const bool packed = are_aligned(x) && width % kPackWidth<S> == 0 && stride % kPackWidth<S> == 0;
   add_row_sums(run, ColumnTerms<S>{x, stride}, {{gradient}}, rows, width, blocks, scratch, packed);
 }

@@ -44,9 +44,8 @@ struct RowMaximum {
     typename Block::template Own<float> own;
     block.each([&](int thread) {
       float largest = -std::numeric_limits<float>::infinity();
-      for_each_of_row<Block, kWidth>(thread, x, 0, valid, [&](float value) {
-        largest = value > largest ? value : largest;
-      });
+      for_each_of_row<Block, kWidth>(
+          thread, x, 0, valid, [&](float value) { largest = value > largest ? value : largest; });
       own[thread] = largest;
     });
     const float largest = block.reduce(own, Larger{});
@@ -92,8 +91,7 @@ struct RowSums {
     block.last([&](int thread) {
       if (thread != 0) return;
       const std::int64_t target = targets[row] - shape.first;
-      const bool here =
-          targets[row] != cpu::kNoTarget && target >= 0 && target < shape.valid;
+      const bool here = targets[row] != cpu::kNoTarget && target >= 0 && target < shape.valid;
       sum[row] = total.total();
       target_logit[row] = here ? Block::widen(x[target]) : 0.0F;
     });

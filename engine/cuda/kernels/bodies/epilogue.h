@@ -20,9 +20,9 @@ NQD_DEVICE inline float dropout_factor(const cpu::DropoutStream& stream, std::ui
   return (word < 2 ? low : high) >= stream.threshold ? static_cast<float>(stream.kept) : 0.0F;
 }
 
-// One thread computes one Philox block: elements lane, lane + 16, lane + 32 and lane + 48 of a group,
-// so that 16 threads read adjacent elements. The run is elements [first, first + n) of the tensor.
-// An Op has kName and at<Block>(i, factor) for element first + i.
+// One thread computes one Philox block: elements lane, lane + 16, lane + 32 and lane + 48 of a
+// group, so that 16 threads read adjacent elements. The run is elements [first, first + n) of the
+// tensor. An Op has kName and at<Block>(i, factor) for element first + i.
 template <typename Op>
 struct DropoutElements {
   static constexpr int kThreads = kBlockThreads;
@@ -34,8 +34,7 @@ struct DropoutElements {
 
   std::int64_t blocks() const {
     if (n == 0) return 0;
-    const std::int64_t groups =
-        divide_up(first + n, kDropoutGroup) - first / kDropoutGroup;
+    const std::int64_t groups = divide_up(first + n, kDropoutGroup) - first / kDropoutGroup;
     return divide_up(groups * kDropoutLanes, kThreads);
   }
 
@@ -127,8 +126,7 @@ void bias_dropout_residual(const Run& run, S* out, const float* product, const S
                                      rows * width});
     return;
   }
-  const bool packed =
-      are_aligned(out, product, bias, residual) && width % kPackWidth<S> == 0;
+  const bool packed = are_aligned(out, product, bias, residual) && width % kPackWidth<S> == 0;
   run_elements(run, op, rows * width, packed);
 }
 

@@ -127,8 +127,8 @@ template <typename S, typename Run>
 void token_lookup(const Run& run, S* out, const std::int32_t* tokens, const S* table,
                   const cpu::VocabularyRange& range, std::int64_t rows, std::int64_t width) {
   const bool packed = are_aligned(out, table) && width % kPackWidth<S> == 0;
-  run_elements(run, TokenLookup<S>{out, tokens, table, range.begin, range.end, width},
-               rows * width, packed);
+  run_elements(run, TokenLookup<S>{out, tokens, table, range.begin, range.end, width}, rows * width,
+               packed);
 }
 
 template <typename S, typename Run>

@@ -157,8 +157,8 @@ struct Ema {
 // Elements of one partial sum of squares.
 inline constexpr std::int64_t kNormChunk = 16384;
 
-// partial[chunk] = Σ x² of a chunk in double, every square exact: thread t adds elements t, t + 256,
-// …, then the threads are merged.
+// partial[chunk] = Σ x² of a chunk in double, every square exact: thread t adds elements t, t +
+// 256, …, then the threads are merged.
 struct SquaresOfChunks {
   static constexpr int kThreads = kBlockThreads;
   static constexpr const char* kName = "sum_of_squares";
@@ -228,8 +228,8 @@ void adamw_step(const Run& run, float* weights, S* stored, const float* gradient
 }
 template <typename Run>
 void adamw_step_stochastic(const Run& run, BFloat16* weights, const float* gradients, float* m,
-                           float* v, std::int64_t n, std::int64_t step,
-                           const AdamwOptions& options, std::uint64_t seed, std::int64_t first) {
+                           float* v, std::int64_t n, std::int64_t step, const AdamwOptions& options,
+                           std::uint64_t seed, std::int64_t first) {
   const PhiloxKey key = {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
   run_elements(run,
                StochasticAdamw{weights, gradients, m, v, AdamwFactors(options, step), key,
@@ -243,12 +243,11 @@ void sgd_any(const Run& run, float* weights, S* stored, const float* gradients, 
   const float keep = 1.0F - options.lr * options.weight_decay;
   const bool packed = are_aligned(weights, stored, gradients, velocity);
   if (velocity == nullptr) {
-    run_elements(run,
-                 Sgd<S, kStores, false>{weights, stored, gradients, velocity, keep, options}, n,
-                 packed);
-  } else {
-    run_elements(run, Sgd<S, kStores, true>{weights, stored, gradients, velocity, keep, options},
+    run_elements(run, Sgd<S, kStores, false>{weights, stored, gradients, velocity, keep, options},
                  n, packed);
+  } else {
+    run_elements(run, Sgd<S, kStores, true>{weights, stored, gradients, velocity, keep, options}, n,
+                 packed);
   }
 }
 template <typename Run>

@@ -49,10 +49,9 @@ void rotate(const Run& run, S* x, const float* cosines, const float* sines,
   const std::int64_t half = shape.head_width / 2;
   const bool packed = are_aligned(x, cosines, sines) && half % kPackWidth<S> == 0 &&
                       shape.stride % kPackWidth<S> == 0;
-  run_elements(run,
-               Rotate<S>{x, cosines, sines, shape.sequence, shape.heads, half, shape.stride,
-                         direction},
-               shape.rows * shape.heads * half, packed);
+  run_elements(
+      run, Rotate<S>{x, cosines, sines, shape.sequence, shape.heads, half, shape.stride, direction},
+      shape.rows * shape.heads * half, packed);
 }
 
 }  // namespace nqd::engine::cuda::bodies

@@ -13,6 +13,7 @@
 
 #include "base/host.h"
 #include "engine/bench/kernel_runner.h"
+#include "engine/device/cpu_device.h"
 #include "engine/train/rank_state.h"
 #include "planner/layout/activation_buffers.h"
 #include "planner/models/dimensions.h"
@@ -123,9 +124,9 @@ class EngineBench {
     rows_.push_back(row_of("step"));
     samples_.resize(rows_.size());
     for (int round = 0; round < options_.rounds; ++round) {
-      const auto workers = make_workers();
-      time_kernels(solo_, workers.get(), 0, of_config);
-      time_kernels(other_, workers.get(), of_config, rows_.size() - 1);
+      CpuDevice device(static_cast<int>(solo_.train.threads));
+      time_kernels(solo_, device, 0, of_config);
+      time_kernels(other_, device, of_config, rows_.size() - 1);
       time_steps();
     }
     for (std::size_t i = 0; i < rows_.size(); ++i) {
@@ -136,11 +137,6 @@ class EngineBench {
   }
 
  private:
-  std::unique_ptr<WorkerPool> make_workers() const {
-    const auto threads = static_cast<int>(solo_.train.threads);
-    return threads == 1 ? nullptr : std::make_unique<WorkerPool>(threads);
-  }
-
   KernelRow row_of(std::string kernel) const {
     KernelRow row;
     row.kernel = std::move(kernel);
@@ -166,9 +162,9 @@ class EngineBench {
     }
   }
 
-  void time_kernels(const planner::Config& config, WorkerPool* workers, std::size_t begin,
+  void time_kernels(const planner::Config& config, Device& device, std::size_t begin,
                     std::size_t end) {
-    KernelRunner runner(config, workers);
+    KernelRunner runner(config, device);
     for (std::size_t i = begin; i < end; ++i) {
       const auto kernel = runner.prepare(calls_[i], kRotateBytes);
       time(samples_[i], [&] { kernel->run(); });

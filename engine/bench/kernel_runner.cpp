@@ -1,18 +1,10 @@
 #include "engine/bench/kernel_runner.h"
 
-#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
 #include "engine/bench/operands.h"
 #include "engine/bench/state_passes.h"
-#include "engine/cpu/activations.h"
-#include "engine/cpu/blocked_attention.h"
-#include "engine/cpu/convert.h"
-#include "engine/cpu/cross_entropy.h"
-#include "engine/cpu/epilogue.h"
-#include "engine/cpu/lookup.h"
-#include "engine/cpu/rotary.h"
 #include "engine/models/transformer/rotary_frequencies.h"
 #include "engine/models/transformer/unit_context.h"
 #include "planner/layout/activation_buffers.h"
@@ -34,10 +26,11 @@ namespace {
 template <typename S>
 class TypedRunner final : public KernelRunner::Impl {
  public:
-  TypedRunner(const planner::Config& config, WorkerPool* workers)
-      : arena_(planner::activation_buffers(config, 0), nullptr),
-        fixed_(nullptr, workers),
-        context_(make_context(config, workers)) {
+  TypedRunner(const planner::Config& config, Device& device)
+      : arena_(planner::activation_buffers(config, 0), nullptr, device),
+        products_(
+            device.make_products(rank_shape(config, {}, {}).slices, Workspace<S>(arena_).slices)),
+        context_(make_context(config, device)) {
     const RankShape& s = context_.shape;
     if (s.rotary) {
       cpu::rotary_table(context_.workspace.rotary,
@@ -53,12 +46,11 @@ class TypedRunner final : public KernelRunner::Impl {
   }
 
  private:
-  UnitContext<S> make_context(const planner::Config& config, WorkerPool* workers) {
+  UnitContext<S> make_context(const planner::Config& config, Device& device) {
     const TensorParallel alone;
     const RankShape shape = rank_shape(config, {}, alone);
-    const Workspace<S> workspace(arena_);
-    return {shape, TensorGroup(alone, shape.slices.canonical),
-            Products(fixed_, shape.slices, workspace.slices, workers), workspace, workers};
+    const TensorGroup group(alone, shape.slices.canonical, device);
+    return {shape, group, Workspace<S>(arena_), device, device.kernels<S>(), *products_};
   }
 
   KernelAction make_action(const KernelCall& call, OperandLayout& layout) {
@@ -91,7 +83,7 @@ class TypedRunner final : public KernelRunner::Impl {
       case Kernel::kAdd:
       case Kernel::kAdamw:
       case Kernel::kSgd:
-        return state_pass(call, layout, context_.workers);
+        return state_pass(call, layout, context_.device);
       default:
         return row_pass(call, layout);
     }
@@ -173,10 +165,8 @@ class TypedRunner final : public KernelRunner::Impl {
     if (call.kernel == Kernel::kAttention) {
       return [=, this](std::byte* copy) {
         const S* const x = at<S>(copy, qkv);
-        context_.for_scratch_ranges(shape.kv_items(), [&](auto begin, auto end, float* room) {
-          cpu::blocked_attention_forward<S>(at<S>(copy, out), at<float>(copy, lse), x, x + key,
-                                            x + value, shape, {begin, end}, nullptr, room);
-        });
+        context_.kernels.attention_forward(at<S>(copy, out), at<float>(copy, lse), x, x + key,
+                                           x + value, shape, nullptr, context_.workspace.attention);
       };
     }
     const std::int64_t d_qkv = layout.add<S>(rows * s.qkv());
@@ -184,11 +174,9 @@ class TypedRunner final : public KernelRunner::Impl {
     return [=, this](std::byte* copy) {
       const S* const x = at<S>(copy, qkv);
       S* const d = at<S>(copy, d_qkv);
-      context_.for_scratch_ranges(shape.kv_items(), [&](auto begin, auto end, float* room) {
-        cpu::blocked_attention_backward<S>(d, d + key, d + value, at<S>(copy, d_out),
-                                           at<S>(copy, out), at<float>(copy, lse), x, x + key,
-                                           x + value, shape, {begin, end}, nullptr, room);
-      });
+      context_.kernels.attention_backward(d, d + key, d + value, at<S>(copy, d_out),
+                                          at<S>(copy, out), at<float>(copy, lse), x, x + key,
+                                          x + value, shape, nullptr, context_.workspace.attention);
     };
   }
 
@@ -244,20 +232,16 @@ class TypedRunner final : public KernelRunner::Impl {
     const std::int64_t targets = layout.add_indices(call.m, call.n);
     const bool backward = call.kernel == Kernel::kSoftmaxBackward;
     return [=, this](std::byte* copy) {
-      context_.for_ranges(all.rows, [&](std::int64_t begin, std::int64_t end) {
-        cpu::LogitsShape rows = all;
-        rows.rows = end - begin;
-        float* const x = at<float>(copy, logits) + begin * all.stride;
-        float* const most = at<float>(copy, maximum) + begin;
-        float* const sum = at<float>(copy, sums) + begin;
-        const std::int32_t* const target = at<std::int32_t>(copy, targets) + begin;
-        if (backward) {
-          cpu::cross_entropy_backward(x, target, most, sum, 1.0F, rows);
-        } else {
-          cpu::cross_entropy_maximum(most, x, rows);
-          cpu::cross_entropy_sums(sum, sum + all.rows, x, target, most, rows);
-        }
-      });
+      float* const x = at<float>(copy, logits);
+      float* const most = at<float>(copy, maximum);
+      float* const sum = at<float>(copy, sums);
+      const std::int32_t* const target = at<std::int32_t>(copy, targets);
+      if (backward) {
+        context_.kernels.cross_entropy_backward(x, target, most, sum, 1.0F, all);
+      } else {
+        context_.kernels.cross_entropy_maximum(most, x, all);
+        context_.kernels.cross_entropy_sums(sum, sum + all.rows, x, target, most, all);
+      }
     };
   }
 
@@ -268,15 +252,15 @@ class TypedRunner final : public KernelRunner::Impl {
     const std::int64_t tokens = layout.add_indices(call.m, vocabulary);
     if (call.kernel == Kernel::kLookup) {
       const std::int64_t table = layout.add<S>(vocabulary * call.n);
-      return [=](std::byte* copy) {
-        cpu::token_lookup(at<S>(copy, rows), at<std::int32_t>(copy, tokens), at<S>(copy, table),
-                          range, call.m, call.n);
+      return [=, this](std::byte* copy) {
+        context_.kernels.token_lookup(at<S>(copy, rows), at<std::int32_t>(copy, tokens),
+                                      at<S>(copy, table), range, call.m, call.n);
       };
     }
     const std::int64_t gradient = layout.add<float>(vocabulary * call.n);
-    return [=](std::byte* copy) {
-      cpu::token_lookup_backward(at<float>(copy, gradient), at<S>(copy, rows),
-                                 at<std::int32_t>(copy, tokens), range, call.m, call.n);
+    return [=, this](std::byte* copy) {
+      context_.kernels.token_lookup_backward(at<float>(copy, gradient), at<S>(copy, rows),
+                                             at<std::int32_t>(copy, tokens), range, call.m, call.n);
     };
   }
 
@@ -288,60 +272,55 @@ class TypedRunner final : public KernelRunner::Impl {
     const std::int64_t y = layout.add<S>(call.m * n * (gated ? 2 : 1));
     const std::int64_t z = layout.add<float>(call.m * n);
     const std::int64_t row = layout.add<S>(n);
-    const auto of_rows = [=, this](auto&& work) {
-      return [=, this](std::byte* copy) {
-        context_.for_ranges(
-            call.m, [&](std::int64_t begin, std::int64_t end) { work(copy, begin, end - begin); });
-      };
-    };
+    Kernels<S>& kernels = context_.kernels;
     switch (call.kernel) {
       case Kernel::kGelu:
-        return of_rows([=](std::byte* copy, std::int64_t first, std::int64_t rows) {
-          cpu::gelu(at<S>(copy, y) + first * n, at<S>(copy, x) + first * n, rows * n);
-        });
+        return [=, &kernels](std::byte* copy) {
+          kernels.gelu(at<S>(copy, y), at<S>(copy, x), call.m * n);
+        };
       case Kernel::kGeluBackward:
-        return of_rows([=](std::byte* copy, std::int64_t first, std::int64_t rows) {
-          S* const d = at<S>(copy, y) + first * n;
-          cpu::gelu_backward(d, d, at<S>(copy, x) + first * n, rows * n);
-        });
+        return [=, &kernels](std::byte* copy) {
+          kernels.gelu_backward(at<S>(copy, y), at<S>(copy, y), at<S>(copy, x), call.m * n);
+        };
       case Kernel::kSwiglu:
-        return of_rows([=](std::byte* copy, std::int64_t first, std::int64_t rows) {
-          cpu::swiglu(at<S>(copy, y) + first * n, at<S>(copy, x) + 2 * first * n, rows, n);
-        });
+        return [=, &kernels](std::byte* copy) {
+          kernels.swiglu(at<S>(copy, y), at<S>(copy, x), call.m, n);
+        };
       case Kernel::kSwigluBackward: {
         const std::int64_t d = layout.add<S>(call.m * n);
-        return of_rows([=](std::byte* copy, std::int64_t first, std::int64_t rows) {
-          cpu::swiglu_backward(at<S>(copy, y) + 2 * first * n, at<S>(copy, d) + first * n,
-                               at<S>(copy, x) + 2 * first * n, rows, n);
-        });
+        return [=, &kernels](std::byte* copy) {
+          kernels.swiglu_backward(at<S>(copy, y), at<S>(copy, d), at<S>(copy, x), call.m, n);
+        };
       }
       case Kernel::kResidual:
-        return of_rows([=](std::byte* copy, std::int64_t first, std::int64_t rows) {
-          cpu::bias_dropout_residual(at<S>(copy, y) + first * n, at<float>(copy, z) + first * n,
-                                     at<S>(copy, row), at<S>(copy, x) + first * n, rows, n, nullptr,
-                                     0);
-        });
+        return [=, &kernels](std::byte* copy) {
+          kernels.bias_dropout_residual(at<S>(copy, y), at<float>(copy, z), at<S>(copy, row),
+                                        at<S>(copy, x), call.m, n, nullptr, 0);
+        };
       case Kernel::kCopy:
-        return of_rows([=](std::byte* copy, std::int64_t first, std::int64_t rows) {
-          std::copy_n(at<S>(copy, x) + first * n, rows * n, at<S>(copy, y) + first * n);
-        });
+        return [=, this](std::byte* copy) {
+          context_.device.copy(at<S>(copy, y), at<S>(copy, x),
+                               static_cast<std::size_t>(call.m * n) * sizeof(S));
+        };
       case Kernel::kDropout:
-        return of_rows([=](std::byte* copy, std::int64_t first, std::int64_t rows) {
-          cpu::apply_dropout(at<S>(copy, y) + first * n, at<S>(copy, x) + first * n,
-                             cpu::Dropout{.rate = 0.1}, first * n, rows * n);
-        });
+        return [=, &kernels](std::byte* copy) {
+          kernels.apply_dropout(at<S>(copy, y), at<S>(copy, x), cpu::Dropout{.rate = 0.1}, 0,
+                                call.m * n);
+        };
       case Kernel::kColumnSums: {
         const std::int64_t sums = layout.add<float>(n);
         const std::int64_t blocks = context_.shape.blocks;
-        return [=, this](std::byte* copy) {
-          context_.add_column_sums(at<float>(copy, sums), at<S>(copy, x), call.m, n, n,
-                                   call.m % blocks == 0 ? blocks : 1);
+        return [=, &kernels](std::byte* copy) {
+          kernels.add_column_sums(at<float>(copy, sums), at<S>(copy, x), call.m, n, n,
+                                  call.m % blocks == 0 ? blocks : 1);
         };
       }
       case Kernel::kRotary:
         return rotary(call, x);
       case Kernel::kNarrow:
-        return narrowing(call, y, z);
+        return [=, &kernels](std::byte* copy) {
+          kernels.narrow(at<S>(copy, y), at<float>(copy, z), call.m * n);
+        };
       default:
         throw std::logic_error("no pass over rows: " + std::string(planner::name(call.kernel)));
     }
@@ -352,42 +331,28 @@ class TypedRunner final : public KernelRunner::Impl {
     const std::int64_t table = s.sequence * s.head_width / 2;
     const cpu::RotaryShape shape{call.m, s.sequence, call.n / s.head_width, s.head_width, call.n};
     return [=, this](std::byte* copy) {
-      cpu::rotary_forward(at<S>(copy, x), context_.workspace.rotary,
-                          context_.workspace.rotary + table, shape);
-    };
-  }
-
-  // Nothing to narrow in float32: a copy.
-  KernelAction narrowing(const KernelCall& call, std::int64_t to, std::int64_t from) {
-    return [=, this](std::byte* copy) {
-      context_.for_ranges(call.m * call.n, [&](std::int64_t begin, std::int64_t end) {
-        if constexpr (std::is_same_v<S, float>) {
-          std::copy(at<float>(copy, from) + begin, at<float>(copy, from) + end,
-                    at<float>(copy, to) + begin);
-        } else {
-          cpu::narrow_all(at<S>(copy, to) + begin, at<float>(copy, from) + begin, end - begin);
-        }
-      });
+      context_.kernels.rotary_forward(at<S>(copy, x), context_.workspace.rotary,
+                                      context_.workspace.rotary + table, shape);
     };
   }
 
   ActivationArena arena_;
-  FixedGemm fixed_;
+  std::unique_ptr<Products> products_;
   UnitContext<S> context_;
 };
 
 }  // namespace
 
-KernelRunner::KernelRunner(const planner::Config& config, WorkerPool* workers) {
+KernelRunner::KernelRunner(const planner::Config& config, Device& device) {
   switch (config.train.precision) {
     case planner::Precision::kBFloat16:
-      impl_ = std::make_unique<TypedRunner<BFloat16>>(config, workers);
+      impl_ = std::make_unique<TypedRunner<BFloat16>>(config, device);
       break;
     case planner::Precision::kFloat16:
-      impl_ = std::make_unique<TypedRunner<Float16>>(config, workers);
+      impl_ = std::make_unique<TypedRunner<Float16>>(config, device);
       break;
     default:
-      impl_ = std::make_unique<TypedRunner<float>>(config, workers);
+      impl_ = std::make_unique<TypedRunner<float>>(config, device);
   }
 }
 

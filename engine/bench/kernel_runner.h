@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "engine/bench/operands.h"
-#include "engine/threads/worker_pool.h"
+#include "engine/device/device.h"
 #include "planner/reference/kernels.h"
 #include "planner/spec.h"
 
@@ -14,8 +14,8 @@ namespace nqd::engine {
 class KernelRunner {
  public:
   // Kernels in the numerics and the storage type of `config`, a decoder on one rank (dp = tp =
-  // pp = 1), on `workers` (null: the calling thread alone). Both must outlive this object.
-  KernelRunner(const planner::Config& config, WorkerPool* workers);
+  // pp = 1), on `device`, whose memory the host shares. Both must outlive this object.
+  KernelRunner(const planner::Config& config, Device& device);
   ~KernelRunner();
 
   // `call` must be one of the config's own: of its widths, or a pass of any size. At least two

@@ -1,52 +1,36 @@
 #include "engine/bench/state_passes.h"
 
-#include <algorithm>
-
-#include "engine/cpu/convert.h"
-#include "engine/numerics/exact_sum.h"
-#include "engine/optimizer/adamw.h"
-#include "engine/optimizer/sgd.h"
-#include "engine/parallel/store/share_out.h"
-
 namespace nqd::engine {
 
 using planner::Kernel;
 
-KernelAction state_pass(const planner::KernelCall& call, OperandLayout& layout,
-                        WorkerPool* workers) {
+KernelAction state_pass(const planner::KernelCall& call, OperandLayout& layout, Device& device) {
   const std::int64_t count = call.m * call.n;
   const std::int64_t w = layout.add<float>(count), g = layout.add<float>(count);
   const std::int64_t m = layout.add<float>(count), v = layout.add<float>(count);
-  const auto of_parts = [=](auto&& work) {
-    return [=](std::byte* copy) {
-      share_out(workers, count,
-                [&](int, std::int64_t begin, std::int64_t end) { work(copy, begin, end); });
-    };
+  const auto all = [=](std::byte* copy, std::int64_t offset) {
+    return span_at<float>(copy, offset, 0, count);
   };
   switch (call.kernel) {
     case Kernel::kFill:
-      return of_parts([=](std::byte* copy, std::int64_t begin, std::int64_t end) {
-        std::fill(at<float>(copy, g) + begin, at<float>(copy, g) + end, 0.0F);
-      });
+      return [=, &device](std::byte* copy) { device.zero(at<float>(copy, g), count); };
     case Kernel::kAdd:
-      return of_parts([=](std::byte* copy, std::int64_t begin, std::int64_t end) {
-        cpu::add_all(at<float>(copy, w) + begin, at<float>(copy, g) + begin, end - begin);
-      });
+      return [=, &device](std::byte* copy) {
+        device.add(at<float>(copy, w), at<float>(copy, g), count);
+      };
     case Kernel::kSquares:
-      return of_parts([=](std::byte* copy, std::int64_t begin, std::int64_t end) {
+      return [=, &device](std::byte* copy) {
         ExactSum sum;
-        sum.add_squares(span_at<float>(copy, g, begin, end));
-      });
+        device.add_squares(sum, at<float>(copy, g), count);
+      };
     case Kernel::kAdamw:
-      return of_parts([=](std::byte* copy, std::int64_t begin, std::int64_t end) {
-        adamw_step(span_at<float>(copy, w, begin, end), span_at<float>(copy, g, begin, end),
-                   span_at<float>(copy, m, begin, end), span_at<float>(copy, v, begin, end), 1, {});
-      });
+      return [=, &device](std::byte* copy) {
+        device.adamw_step(all(copy, w), all(copy, g), all(copy, m), all(copy, v), 1, {});
+      };
     default:
-      return of_parts([=](std::byte* copy, std::int64_t begin, std::int64_t end) {
-        sgd_step(span_at<float>(copy, w, begin, end), span_at<float>(copy, g, begin, end),
-                 span_at<float>(copy, m, begin, end), {});
-      });
+      return [=, &device](std::byte* copy) {
+        device.sgd_step(all(copy, w), all(copy, g), all(copy, m), {});
+      };
   }
 }
 

@@ -22,6 +22,20 @@ std::span<float> values_of(const ShardRun& run, Quantity quantity) {
   return {};
 }
 
+// Elements that are read at a time.
+constexpr std::int64_t kBlock = 1 << 16;
+
+// Elements of the full tensor, from `full` on, to where they belong.
+void read_piece(const CheckpointReader& reader, Quantity quantity, const std::string& tensor,
+                std::int64_t full, std::span<float> to, std::vector<float>& block, Device& device) {
+  for (std::size_t done = 0; done < to.size(); done += block.size()) {
+    const std::span<float> values =
+        std::span(block).first(std::min(block.size(), to.size() - done));
+    reader.read(quantity, tensor, full + static_cast<std::int64_t>(done), values);
+    device.upload(to.data() + done, values.data(), values.size_bytes());
+  }
+}
+
 // Of a quantity's parts, by tensor.
 using PartPlaces = std::map<std::string, std::size_t>;
 
@@ -85,7 +99,7 @@ std::vector<ShardPart> copied_parts(UnitStore& store, std::span<float> room) {
   for (ShardPart& part : parts) {
     for (std::span<const float>& values : part.values) {
       const std::span<float> copy = room.first(values.size());
-      std::copy(values.begin(), values.end(), copy.begin());
+      store.device().download(copy.data(), values.data(), values.size_bytes());
       room = room.subspan(values.size());
       values = copy;
     }
@@ -98,15 +112,17 @@ void restore(UnitStore& store, const CheckpointReader& reader) {
       [&](const planner::TensorSpec& tensor, std::int64_t begin, std::span<float> out) {
         reader.read(Quantity::kWeights, tensor.name, begin, out);
       });
+  std::vector<float> block(static_cast<std::size_t>(kBlock));
   for (const Quantity quantity : quantities_of(store.shape())) {
     if (quantity == Quantity::kWeights) continue;
     store.for_each_shard([&](const ShardRun& run) {
       const std::span<float> values = values_of(run, quantity);
       for_each_piece(*run.tensor, run.local, static_cast<std::int64_t>(values.size()),
                      [&](std::int64_t full, std::int64_t local, std::int64_t count) {
-                       reader.read(quantity, run.tensor->full.name, full,
-                                   values.subspan(static_cast<std::size_t>(local - run.local),
-                                                  static_cast<std::size_t>(count)));
+                       read_piece(reader, quantity, run.tensor->full.name, full,
+                                  values.subspan(static_cast<std::size_t>(local - run.local),
+                                                 static_cast<std::size_t>(count)),
+                                  block, store.device());
                      });
     });
   }

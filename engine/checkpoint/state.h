@@ -19,7 +19,7 @@ std::vector<ShardPart> planned_parts(const planner::StateShape& shape,
                                      const std::vector<planner::LocalUnit>& units,
                                      std::int64_t dp_rank, std::int64_t tp_rank);
 
-// What this rank saves: views of the store, valid until it changes.
+// What this rank saves: views of the store, valid until it changes, in memory of its device.
 std::vector<ShardPart> saved_parts(UnitStore& store);
 
 // The same parts, of values copied to `room`, which has the size of UnitStore::snapshot().

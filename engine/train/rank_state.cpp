@@ -8,6 +8,7 @@
 
 #include "collectives/types.h"
 #include "engine/checkpoint/state.h"
+#include "engine/device/cpu_device.h"
 #include "engine/philox.h"
 #include "engine/train/update.h"
 #include "planner/layout/activation_buffers.h"
@@ -94,10 +95,6 @@ StoreFault store_fault(Mutant mutant) {
   }
 }
 
-std::unique_ptr<WorkerPool> make_workers(std::int64_t threads) {
-  return threads == 1 ? nullptr : std::make_unique<WorkerPool>(static_cast<int>(threads));
-}
-
 std::uint64_t shared_bytes_of(const planner::Config& config, const planner::RankPlace& place) {
   std::int64_t bytes = 0;
   for (const auto& buffer : planner::state_buffers(config, place.pp, place.dp, place.tp)) {
@@ -129,7 +126,7 @@ std::vector<TransformerChunk> RankState::make_chunks(const MeshGroups& groups) {
   for (std::int64_t chunk = 0; chunk < planner::chunk_count(schedule); ++chunk) {
     if (planner::stage_of_chunk(schedule, chunk) != groups.place.pp) continue;
     chunks.emplace_back(config_, options, chunk, tensor_parallel(config_, groups, mutant_), arena_,
-                        products_, workers_.get());
+                        *device_);
   }
   return chunks;
 }
@@ -140,12 +137,11 @@ RankState::RankState(const planner::Config& config, MeshGroups& groups, MemoryLe
       place_(groups.place),
       mutant_(mutant),
       shared_bytes_(shared_bytes_of(config, groups.place)),
-      workers_(make_workers(config.train.threads)),
-      arena_(planner::activation_buffers(config, groups.place.pp), &ledger),
-      products_(nullptr, workers_.get()),  // its packing buffers are workspace, as a library's are
+      device_(std::make_unique<CpuDevice>(static_cast<int>(config.train.threads))),
+      arena_(planner::activation_buffers(config, groups.place.pp), &ledger, *device_),
       store_(planner::state_shape(config),
              planner::stage_units(config, groups.place.pp, groups.place.tp), store_groups(groups),
-             groups.place.tp, &ledger, workers_.get()),
+             groups.place.tp, &ledger, *device_),
       batch_(config.train.micro_batch_size, planner::sample_shape(config.model), ledger),
       runner_(std::make_unique<StageRunner>(schedule_of(config), groups.place.pp,
                                             make_chunks(groups), store_, groups.pp.get())) {
@@ -160,13 +156,15 @@ RankState::RankState(const planner::Config& config, MeshGroups& groups, MemoryLe
 }
 
 std::uint64_t RankState::packing_bytes() const {
-  const int threads = workers_ == nullptr ? 1 : workers_->threads();
+  const auto threads = static_cast<int>(config_.train.threads);
   return static_cast<std::uint64_t>(FixedGemm::scratch_bytes(threads));
 }
 
 void RankState::forget_moments() {
-  store_.for_each_shard([](const ShardRun& run) {
-    for (const std::span<float> moment : run.moments) std::fill(moment.begin(), moment.end(), 0.0F);
+  store_.for_each_shard([&](const ShardRun& run) {
+    for (const std::span<float> moment : run.moments) {
+      device_->zero(moment.data(), static_cast<std::int64_t>(moment.size()));
+    }
   });
 }
 
@@ -176,7 +174,7 @@ bool RankState::is_last_of_several() const {
 
 void RankState::update(std::int64_t step, double lr, double gradient_scale) {
   const bool stale = mutant_ == Mutant::kStaleShard && is_last_of_several();
-  update_weights(store_, config_.train.optimizer, step, lr, gradient_scale, workers_.get(), stale);
+  update_weights(store_, config_.train.optimizer, step, lr, gradient_scale, stale);
 }
 
 LossSum RankState::train_step(const TrainingData& data, std::int64_t step, std::int64_t batch,

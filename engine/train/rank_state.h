@@ -7,12 +7,11 @@
 #include "engine/batches.h"
 #include "engine/checkpoint/reader.h"
 #include "engine/data/training_data.h"
-#include "engine/gemm/fixed/fixed_gemm.h"
+#include "engine/device/device.h"
 #include "engine/models/transformer/activation_arena.h"
 #include "engine/parallel/mesh_groups.h"
 #include "engine/parallel/pipeline/stage_runner.h"
 #include "engine/parallel/store/unit_store.h"
-#include "engine/threads/worker_pool.h"
 #include "engine/train/mutant.h"
 #include "planner/spec.h"
 
@@ -58,9 +57,8 @@ class RankState {
   const planner::RankPlace place_;
   const Mutant mutant_;
   std::uint64_t shared_bytes_;
-  std::unique_ptr<WorkerPool> workers_;  // null: one thread
+  std::unique_ptr<Device> device_;
   ActivationArena arena_;
-  FixedGemm products_;
   UnitStore store_;
   MicroBatch batch_;
   std::vector<std::int32_t> masked_;  // of a mutant

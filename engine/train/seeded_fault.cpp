@@ -34,8 +34,9 @@ void FaultOfRank::poison(std::int64_t batch, UnitStore& store, RankTotals& mine)
     if (mine.targets > 0) mine.loss.add(kLoss);
     return;
   }
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   store.for_each_shard(
-      [](const ShardRun& run) { run.gradient.front() = std::numeric_limits<float>::quiet_NaN(); });
+      [&](const ShardRun& run) { store.device().upload(run.gradient.data(), &kNan, sizeof kNan); });
 }
 
 }  // namespace nqd::engine

@@ -11,9 +11,9 @@ namespace nqd::engine {
 // Collective over the store's groups. Applies the optimizer with learning rate `lr` at 1-based
 // `step` (bias correction), gradients multiplied by `gradient_scale` as they are read; weight decay
 // only where a tensor's record says so; the momentum of SGD is beta1. An EMA of the weights, where
-// the store has one, follows with decay 0.999. Then the store publishes the weights. `workers`
-// share the loops; null: the caller alone. `forget_one`: a mutant leaves the first run as it is.
+// the store has one, follows with decay 0.999. Then the store publishes the weights. `forget_one`:
+// a mutant leaves the first run as it is.
 void update_weights(UnitStore& store, const planner::OptimizerSpec& optimizer, std::int64_t step,
-                    double lr, double gradient_scale, WorkerPool* workers, bool forget_one = false);
+                    double lr, double gradient_scale, bool forget_one = false);
 
 }  // namespace nqd::engine

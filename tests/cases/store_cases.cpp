@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "collectives/cost.h"
+#include "engine/device/cpu_device.h"
 #include "planner/layout/state_buffers.h"
 #include "planner/layout/state_traffic.h"
 
@@ -106,7 +107,8 @@ void check_case(Communicator& world, const Case& one) {
   const Sums& sums = definition(std::int64_t{one.dp} * one.micro_batches);
   MemoryLedger ledger;
   const Groups groups(world, one);
-  engine::UnitStore store(shape_of(one), units(), groups.groups(), 0, &ledger);
+  engine::CpuDevice device;
+  engine::UnitStore store(shape_of(one), units(), groups.groups(), 0, &ledger, device);
   store.initialize(fill);
   run_gradients(store);
   check_gradients(store, one, sums);

@@ -12,18 +12,21 @@ std::int64_t lines(std::int64_t bytes) { return (bytes + kLine - 1) / kLine * kL
 }  // namespace
 
 ActivationArena::ActivationArena(const std::vector<planner::ActivationBuffer>& buffers,
-                                 MemoryLedger* ledger)
+                                 MemoryLedger* ledger, Device& device)
     : ledger_(ledger) {
   std::int64_t own = 0;
   std::int64_t shared = 0;
   for (const planner::ActivationBuffer& buffer : buffers) {
     (buffer.shared ? shared : own) += lines(buffer.bytes);
   }
-  own_ = Buffer(nullptr, MemoryTag::kActivations, static_cast<std::size_t>(own));
-  shared_ =
-      collectives::SharedBuffer(nullptr, MemoryTag::kActivations, static_cast<std::size_t>(shared));
-  std::byte* next_own = own_.data();
-  std::byte* next_shared = shared_.data();
+  const auto allocate = [&](std::int64_t bytes, Reach reach) {
+    return device.allocate(nullptr, MemoryTag::kActivations, static_cast<std::size_t>(bytes),
+                           reach);
+  };
+  own_ = allocate(own, Reach::kOwn);
+  shared_ = allocate(shared, Reach::kShared);
+  std::byte* next_own = own_->data();
+  std::byte* next_shared = shared_->data();
   for (const planner::ActivationBuffer& buffer : buffers) {
     std::byte*& next = buffer.shared ? next_shared : next_own;
     places_.emplace(buffer.name, Place{next, buffer.bytes, buffer.tag});

@@ -4,22 +4,24 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/ledger.h"
-#include "collectives/shared/shared_buffer.h"
+#include "engine/device/device.h"
 #include "planner/layout/activation_buffers.h"
 
 namespace nqd::engine {
 
-// Two blocks, private and shared, in which every buffer begins on a cache line. The ledger is told
-// the bytes of each buffer under its tag, without the gaps between them, and must outlive the
-// arena; null counts nothing.
+// Two blocks of device memory, private and shared, in which every buffer begins on a cache line.
+// The ledger is told the bytes of each buffer under its tag, without the gaps between them, and
+// must outlive the arena, as the device must; null counts nothing.
 class ActivationArena {
  public:
-  ActivationArena(const std::vector<planner::ActivationBuffer>& buffers, MemoryLedger* ledger);
+  ActivationArena(const std::vector<planner::ActivationBuffer>& buffers, MemoryLedger* ledger,
+                  Device& device);
   ~ActivationArena();
   ActivationArena(const ActivationArena&) = delete;
   ActivationArena& operator=(const ActivationArena&) = delete;
@@ -38,8 +40,8 @@ class ActivationArena {
   const Place& place(std::string_view name) const;
 
   std::map<std::string, Place, std::less<>> places_;
-  Buffer own_;
-  collectives::SharedBuffer shared_;
+  std::unique_ptr<DeviceMemory> own_;
+  std::unique_ptr<DeviceMemory> shared_;
   MemoryLedger* ledger_;
 };
 

@@ -98,6 +98,7 @@ class ChunkBuffers {
   S* output(std::int64_t slot) const;
   S* gradient(std::int64_t i) const { return gradients_[static_cast<std::size_t>(i)]; }
   std::int64_t layer_count() const { return layer_count_; }
+  std::int64_t slots() const { return static_cast<std::int64_t>(heads_.size()); }
 
  private:
   std::size_t index(std::int64_t slot, std::int64_t layer) const {

@@ -1,13 +1,6 @@
 #include "engine/models/transformer/decoder_layer.h"
 
-#include <algorithm>
 #include <type_traits>
-
-#include "engine/cpu/activations.h"
-#include "engine/cpu/blocked_attention.h"
-#include "engine/cpu/epilogue.h"
-#include "engine/cpu/rotary.h"
-#include "planner/layout/activation_buffers.h"
 
 namespace nqd::engine {
 
@@ -47,8 +40,8 @@ void DecoderLayer<S>::forward(const S* weights, const LayerActivations<S>& a, S*
   }
   if (s.rotary) {
     const std::int64_t table = s.sequence * s.head_width / 2;
-    cpu::rotary_forward(a.qkv, c_.workspace.rotary, c_.workspace.rotary + table,
-                        {s.rows, s.sequence, s.heads + s.kv_heads, s.head_width, s.qkv()});
+    c_.kernels.rotary_forward(a.qkv, c_.workspace.rotary, c_.workspace.rotary + table,
+                              {s.rows, s.sequence, s.heads + s.kv_heads, s.head_width, s.qkv()});
   }
   attention_forward(a, pass);
   row_forward(a.attention_residual, a.attention, s.queries, weights, attention_proj_, a.input, pass,
@@ -59,15 +52,11 @@ void DecoderLayer<S>::forward(const S* weights, const LayerActivations<S>& a, S*
   const S* const in2 = c_.gather_rows(a.norm2.output, c_.workspace.gathered);
   const std::int64_t fc_width = s.gates * s.ffn;
   column_forward(a.fc, fc_width, in2, weights, fc_, fc_width);
-  c_.for_ranges(s.rows, [&](std::int64_t begin, std::int64_t end) {
-    S* const out = a.activated + begin * s.ffn;
-    const S* const in = a.fc + begin * fc_width;
-    if (s.gates == 1) {
-      cpu::gelu(out, in, (end - begin) * s.ffn);
-    } else {
-      cpu::swiglu(out, in, end - begin, s.ffn);
-    }
-  });
+  if (s.gates == 1) {
+    c_.kernels.gelu(a.activated, a.fc, s.rows * s.ffn);
+  } else {
+    c_.kernels.swiglu(a.activated, a.fc, s.rows, s.ffn);
+  }
   if (output == nullptr) return;
   row_forward(output, a.activated, s.ffn, weights, mlp_proj_, a.attention_residual, pass,
               DropoutSite::kMlpOutput);
@@ -78,13 +67,7 @@ void DecoderLayer<S>::column_forward(S* out, std::int64_t stride, const S* in, c
                                      const Affine& at, std::int64_t width) {
   const RankShape& s = c_.shape;
   const S* const bias = tensor_at(weights, at.bias);
-  if (bias != nullptr) {
-    c_.for_ranges(s.rows, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row) {
-        std::copy_n(bias, width, out + row * stride);
-      }
-    });
-  }
+  if (bias != nullptr) c_.kernels.spread_row(out, stride, bias, s.rows, width);
   c_.products.run({s.rows, width, s.hidden, matrix(in, s.hidden),
                    matrix(weights + at.weight, s.hidden, Transpose::kYes), result(out, stride),
                    1.0F, bias != nullptr});
@@ -106,11 +89,7 @@ void DecoderLayer<S>::row_forward(S* out, const S* in, std::int64_t width, const
   if constexpr (std::is_same_v<S, float>) {
     // Saves a pass: the product is added to the residual where it is to be.
     if (!s.slices.canonical && c_.group.size() == 1 && !masks) {
-      c_.for_ranges(s.rows, [&](std::int64_t begin, std::int64_t end) {
-        const std::int64_t i = begin * s.hidden;
-        cpu::bias_dropout_residual<S>(out + i, residual + i, bias, nullptr, end - begin, s.hidden,
-                                      nullptr, 0);
-      });
+      c_.kernels.bias_dropout_residual(out, residual, bias, nullptr, s.rows, s.hidden, nullptr, 0);
       product.c = result(out, s.hidden);
       product.accumulate = true;
       return c_.products.run(product);
@@ -118,11 +97,8 @@ void DecoderLayer<S>::row_forward(S* out, const S* in, std::int64_t width, const
   }
   c_.products.run_sliced(product, width * c_.group.size());
   const float* const reduced = c_.reduce_partial();
-  c_.for_ranges(s.residual_rows, [&](std::int64_t begin, std::int64_t end) {
-    const std::int64_t i = begin * s.hidden;
-    cpu::bias_dropout_residual(out + i, reduced + i, bias, residual + i, end - begin, s.hidden,
-                               masks ? &*masks : nullptr, c_.first_row_of_step(pass) + begin);
-  });
+  c_.kernels.bias_dropout_residual(out, reduced, bias, residual, s.residual_rows, s.hidden,
+                                   masks ? &*masks : nullptr, c_.first_row_of_step(pass));
 }
 
 template <typename S>
@@ -133,18 +109,16 @@ void DecoderLayer<S>::attention_forward(const LayerActivations<S>& a, const Pass
   const std::optional<cpu::Dropout> masks = c_.dropout(pass, layer_, DropoutSite::kAttention);
   const cpu::AttentionDropout dropout{masks.value_or(cpu::Dropout{}), pass.first_sequence,
                                       c_.group.rank() * s.heads, s.model_heads};
-  c_.for_scratch_ranges(layout.kv_items(), [&](std::int64_t begin, std::int64_t end, float* room) {
-    cpu::blocked_attention_forward(a.attention, a.lse, a.qkv, a.qkv + s.queries,
-                                   a.qkv + s.queries + s.keys, layout, {begin, end},
-                                   masks ? &dropout : nullptr, room);
-  });
+  c_.kernels.attention_forward(a.attention, a.lse, a.qkv, a.qkv + s.queries,
+                               a.qkv + s.queries + s.keys, layout, masks ? &dropout : nullptr,
+                               c_.workspace.attention);
 }
 
 template <typename S>
 void DecoderLayer<S>::backward_input(const S* weights, const LayerActivations<S>& a,
                                      const LayerStash<S>& stash, S* stream, bool attention_again,
                                      const Pass& pass) {
-  std::fill_n(stash.replicated, replicated_.elements(), 0.0F);
+  c_.device.zero(stash.replicated, replicated_.elements());
   mlp_backward_input(weights, a, stash, stream, pass);
   if (attention_again) attention_forward(a, pass);
   attention_backward_input(weights, a, stash, stream, pass);
@@ -157,21 +131,16 @@ void DecoderLayer<S>::mlp_backward_input(const S* weights, const LayerActivation
   const S* const part =
       c_.branch_gradient(stash.d_mlp, stream, pass, layer_, DropoutSite::kMlpOutput);
   if (mlp_proj_.bias >= 0) {
-    c_.add_column_sums(replicated_.at(stash.replicated, mlp_proj_.bias), part, s.residual_rows,
-                       s.hidden, s.hidden, s.blocks);
+    c_.kernels.add_column_sums(replicated_.at(stash.replicated, mlp_proj_.bias), part,
+                               s.residual_rows, s.hidden, s.hidden, s.blocks);
   }
   S* const d_activated = s.gates == 1 ? stash.d_fc : c_.workspace.d_inner;
   row_backward_input(d_activated, stash.d_mlp, weights, mlp_proj_, s.ffn);
-  const std::int64_t fc_width = s.gates * s.ffn;
-  c_.for_ranges(s.rows, [&](std::int64_t begin, std::int64_t end) {
-    S* const d_fc = stash.d_fc + begin * fc_width;
-    const S* const fc = a.fc + begin * fc_width;
-    if (s.gates == 1) {
-      cpu::gelu_backward(d_fc, d_fc, fc, (end - begin) * s.ffn);
-    } else {
-      cpu::swiglu_backward(d_fc, d_activated + begin * s.ffn, fc, end - begin, s.ffn);
-    }
-  });
+  if (s.gates == 1) {
+    c_.kernels.gelu_backward(stash.d_fc, stash.d_fc, a.fc, s.rows * s.ffn);
+  } else {
+    c_.kernels.swiglu_backward(stash.d_fc, d_activated, a.fc, s.rows, s.ffn);
+  }
   c_.products.run_stacked(c_.workspace.partial, s.rows, s.hidden, fc_blocks(stash.d_fc, weights),
                           c_.group.size());
   finish_branch(weights, norm2_, a.norm2, a.attention_residual, stash.replicated, stream);
@@ -185,8 +154,8 @@ void DecoderLayer<S>::attention_backward_input(const S* weights, const LayerActi
   const S* const part =
       c_.branch_gradient(stash.d_attention, stream, pass, layer_, DropoutSite::kAttentionOutput);
   if (attention_proj_.bias >= 0) {
-    c_.add_column_sums(replicated_.at(stash.replicated, attention_proj_.bias), part,
-                       s.residual_rows, s.hidden, s.hidden, s.blocks);
+    c_.kernels.add_column_sums(replicated_.at(stash.replicated, attention_proj_.bias), part,
+                               s.residual_rows, s.hidden, s.hidden, s.blocks);
   }
   row_backward_input(c_.workspace.d_inner, stash.d_attention, weights, attention_proj_, s.queries);
   attention_core_backward(a, stash, pass);
@@ -206,15 +175,13 @@ void DecoderLayer<S>::attention_core_backward(const LayerActivations<S>& a,
                                       c_.group.rank() * s.heads, s.model_heads};
   const std::int64_t k = s.queries;
   const std::int64_t v = s.queries + s.keys;
-  c_.for_scratch_ranges(layout.kv_items(), [&](std::int64_t begin, std::int64_t end, float* room) {
-    cpu::blocked_attention_backward(
-        stash.d_qkv, stash.d_qkv + k, stash.d_qkv + v, c_.workspace.d_inner, a.attention, a.lse,
-        a.qkv, a.qkv + k, a.qkv + v, layout, {begin, end}, masks ? &dropout : nullptr, room);
-  });
+  c_.kernels.attention_backward(stash.d_qkv, stash.d_qkv + k, stash.d_qkv + v, c_.workspace.d_inner,
+                                a.attention, a.lse, a.qkv, a.qkv + k, a.qkv + v, layout,
+                                masks ? &dropout : nullptr, c_.workspace.attention);
   if (!s.rotary) return;
   const std::int64_t table = s.sequence * s.head_width / 2;
-  cpu::rotary_backward(stash.d_qkv, c_.workspace.rotary, c_.workspace.rotary + table,
-                       {s.rows, s.sequence, s.heads + s.kv_heads, s.head_width, s.qkv()});
+  c_.kernels.rotary_backward(stash.d_qkv, c_.workspace.rotary, c_.workspace.rotary + table,
+                             {s.rows, s.sequence, s.heads + s.kv_heads, s.head_width, s.qkv()});
 }
 
 template <typename S>
@@ -292,7 +259,7 @@ void DecoderLayer<S>::backward_weight(const UnitGradients& to, const LayerActiva
   if (c_.group.sequence_parallel()) {
     c_.group.sum_replicated({stash.replicated, static_cast<std::size_t>(replicated_.elements())});
   }
-  replicated_.add(to.own, stash.replicated);
+  replicated_.add(c_.device, to.own, stash.replicated);
 }
 
 template <typename S>
@@ -307,7 +274,7 @@ template <typename S>
 void DecoderLayer<S>::column_bias_gradient(float* gradients, const Affine& at, const S* d_out,
                                            std::int64_t stride, std::int64_t width) {
   if (at.bias < 0) return;
-  c_.add_column_sums(gradients + at.bias, d_out, c_.shape.rows, width, stride, 1);
+  c_.kernels.add_column_sums(gradients + at.bias, d_out, c_.shape.rows, width, stride, 1);
 }
 
 template class DecoderLayer<float>;

@@ -1,9 +1,5 @@
 #include "engine/models/transformer/embeddings.h"
 
-#include <algorithm>
-
-#include "engine/cpu/lookup.h"
-
 namespace nqd::engine {
 namespace {
 
@@ -19,16 +15,16 @@ void TokenEmbedding<S>::forward(S* out, const S* table, const std::int32_t* toke
   const RankShape& s = c_.shape;
   // Messages travel in the workspace, which the other ranks can reach.
   S* const rows = c_.group.size() == 1 ? out : reinterpret_cast<S*>(c_.workspace.partial);
-  cpu::token_lookup(rows, tokens, table, vocabulary(s), s.rows, s.hidden);
+  c_.kernels.token_lookup(rows, tokens, table, vocabulary(s), s.rows, s.hidden);
   const auto all = static_cast<std::size_t>(s.rows * s.hidden);
   const auto own = static_cast<std::size_t>(s.residual_elements());
   if (c_.group.sequence_parallel()) {
     S* const part = reinterpret_cast<S*>(c_.workspace.scattered);
     c_.group.template sum_scatter<S>({rows, all}, {part, own});
-    std::copy_n(part, own, out);
+    c_.device.copy(out, part, own * sizeof(S));
   } else if (c_.group.size() > 1) {
     c_.group.template sum<S>({rows, all});
-    std::copy_n(rows, all, out);
+    c_.device.copy(out, rows, all * sizeof(S));
   }
   if (drops_out_) c_.drop_out_embedding(out, pass);
 }
@@ -42,14 +38,14 @@ template <typename S>
 void TokenEmbedding<S>::backward_weight(float* table_gradient, const S* stream,
                                         const std::int32_t* tokens) {
   const S* const rows = c_.gather_rows(stream, c_.workspace.gathered);
-  cpu::token_lookup_backward(table_gradient, rows, tokens, vocabulary(c_.shape), c_.shape.rows,
-                             c_.shape.hidden);
+  c_.kernels.token_lookup_backward(table_gradient, rows, tokens, vocabulary(c_.shape),
+                                   c_.shape.rows, c_.shape.hidden);
 }
 
 template <typename S>
 void PositionEmbedding<S>::forward(S* x, const S* table, const Pass& pass) {
   const RankShape& s = c_.shape;
-  cpu::add_positions(x, table, s.first_row, s.residual_rows, s.sequence, s.hidden);
+  c_.kernels.add_positions(x, table, s.first_row, s.residual_rows, s.sequence, s.hidden);
   c_.drop_out_embedding(x, pass);
 }
 
@@ -62,16 +58,16 @@ template <typename S>
 void PositionEmbedding<S>::backward_weight(float* table_gradient, const S* stream) {
   const RankShape& s = c_.shape;
   if (!c_.group.sequence_parallel()) {
-    return cpu::add_positions_backward(table_gradient, stream, s.first_row, s.residual_rows,
-                                       s.sequence, s.hidden, s.blocks);
+    return c_.kernels.add_positions_backward(table_gradient, stream, s.first_row, s.residual_rows,
+                                             s.sequence, s.hidden, s.blocks);
   }
   const std::int64_t elements = s.sequence * s.hidden;
   float* const sums = c_.workspace.positions;
-  std::fill_n(sums, elements, 0.0F);
-  cpu::add_positions_backward(sums, stream, s.first_row, s.residual_rows, s.sequence, s.hidden,
-                              s.blocks);
+  c_.device.zero(sums, elements);
+  c_.kernels.add_positions_backward(sums, stream, s.first_row, s.residual_rows, s.sequence,
+                                    s.hidden, s.blocks);
   c_.group.template sum<float>({sums, static_cast<std::size_t>(elements)});
-  for (std::int64_t i = 0; i < elements; ++i) table_gradient[i] += sums[i];
+  c_.device.add(table_gradient, sums, elements);
 }
 
 template class TokenEmbedding<float>;

@@ -1,7 +1,5 @@
 #include "engine/models/transformer/head.h"
 
-#include <algorithm>
-
 namespace nqd::engine {
 
 template <typename S>
@@ -22,7 +20,7 @@ void FinalNorm<S>::forward(const S* weights, const HeadBuffers<S>& a) {
 template <typename S>
 void FinalNorm<S>::backward_input(const S* weights, const HeadBuffers<S>& a, float* replicated,
                                   S* stream) {
-  std::fill_n(replicated, replicated_.elements(), 0.0F);
+  c_.device.zero(replicated, replicated_.elements());
   const S* const d_norm = c_.norm_gradient();
   c_.norm_backward_weight(replicated_.at(replicated, weight_), replicated_.at(replicated, bias_),
                           d_norm, a.input, a.norm);
@@ -34,14 +32,14 @@ void FinalNorm<S>::backward_weight(float* gradients, float* replicated) {
   if (c_.group.sequence_parallel()) {
     c_.group.sum_replicated({replicated, static_cast<std::size_t>(replicated_.elements())});
   }
-  replicated_.add(gradients, replicated);
+  replicated_.add(c_.device, gradients, replicated);
 }
 
 template <typename S>
-cpu::LogitsShape Logits<S>::logits_shape(std::int64_t rows) const {
+cpu::LogitsShape Logits<S>::logits_shape() const {
   const RankShape& s = c_.shape;
   const std::int64_t width = s.slices.canonical ? s.slices.of(s.vocabulary).width : s.tokens;
-  return {rows, s.vocabulary_stride, s.tokens, s.first_token, width, s.slices.count};
+  return {s.rows, s.vocabulary_stride, s.tokens, s.first_token, width, s.slices.count};
 }
 
 template <typename S>
@@ -52,28 +50,21 @@ void Logits<S>::forward(const S* table, const HeadBuffers<S>& a) {
   float* const target_logits = a.sums + s.rows;
   c_.products.run({s.rows, s.tokens, s.hidden, matrix(a.norm.output, s.hidden),
                    matrix(table, s.hidden, Transpose::kYes), result(a.logits, stride)});
-  c_.for_ranges(s.rows, [&](std::int64_t begin, std::int64_t end) {
-    cpu::cross_entropy_maximum(a.maximum + begin, a.logits + begin * stride,
-                               logits_shape(end - begin));
-  });
+  c_.kernels.cross_entropy_maximum(a.maximum, a.logits, logits_shape());
   c_.group.maximum({a.maximum, static_cast<std::size_t>(s.rows)});
-  c_.for_ranges(s.rows, [&](std::int64_t begin, std::int64_t end) {
-    cpu::cross_entropy_sums(sums + begin, target_logits + begin, a.logits + begin * stride,
-                            a.targets + begin, a.maximum + begin, logits_shape(end - begin));
-  });
+  c_.kernels.cross_entropy_sums(sums, target_logits, a.logits, a.targets, a.maximum,
+                                logits_shape());
   c_.group.template sum<float>({sums, static_cast<std::size_t>(2 * s.rows)});
-  cpu::cross_entropy_losses(c_.workspace.row_losses, a.maximum, sums, target_logits, a.targets,
-                            s.rows);
+  c_.kernels.cross_entropy_losses(c_.workspace.row_losses, a.maximum, sums, target_logits,
+                                  a.targets, s.rows);
 }
 
 template <typename S>
 void Logits<S>::backward_input(const S* table, const HeadBuffers<S>& a, const Pass& pass) {
   const RankShape& s = c_.shape;
   const std::int64_t stride = s.vocabulary_stride;
-  c_.for_ranges(s.rows, [&](std::int64_t begin, std::int64_t end) {
-    cpu::cross_entropy_backward(a.logits + begin * stride, a.targets + begin, a.maximum + begin,
-                                a.sums + begin, pass.loss_scale, logits_shape(end - begin));
-  });
+  c_.kernels.cross_entropy_backward(a.logits, a.targets, a.maximum, a.sums, pass.loss_scale,
+                                    logits_shape());
   // Padding stays out of the chains, so that they are the same for every tp.
   c_.products.run_sliced({s.rows, s.hidden, s.tokens, matrix(a.logits, stride),
                           matrix(table, s.hidden), result(c_.workspace.partial, s.hidden)},

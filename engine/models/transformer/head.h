@@ -39,7 +39,7 @@ class Logits final : public OutputLayer<S> {
   void backward_weight(float* table_gradient, const HeadBuffers<S>& a) override;
 
  private:
-  cpu::LogitsShape logits_shape(std::int64_t rows) const;
+  cpu::LogitsShape logits_shape() const;
 
   UnitContext<S>& c_;
 };

@@ -1,7 +1,5 @@
 #include "engine/models/transformer/input_projection.h"
 
-#include <algorithm>
-
 namespace nqd::engine {
 
 template <typename S>
@@ -16,11 +14,7 @@ template <typename S>
 void InputProjection<S>::forward(S* out, const S* weights, const float* features,
                                  const Pass& pass) {
   const RankShape& s = c_.shape;
-  c_.for_ranges(s.residual_rows, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      std::copy_n(weights + bias_, s.hidden, out + row * s.hidden);
-    }
-  });
+  c_.kernels.spread_row(out, s.hidden, weights + bias_, s.residual_rows, s.hidden);
   c_.products.run({s.residual_rows, s.hidden, s.features,
                    matrix(features + s.first_row * s.features, s.features),
                    matrix(weights + weight_, s.features, Transpose::kYes), result(out, s.hidden),
@@ -40,7 +34,7 @@ void InputProjection<S>::backward_weight(float* gradients, const S* stream, cons
   c_.products.run({s.hidden, s.features, s.rows, matrix(rows, s.hidden, Transpose::kYes),
                    matrix(features, s.features), result(gradients + weight_, s.features), 1.0F,
                    true});
-  c_.add_column_sums(gradients + bias_, rows, s.rows, s.hidden, s.hidden, 1);
+  c_.kernels.add_column_sums(gradients + bias_, rows, s.rows, s.hidden, s.hidden, 1);
 }
 
 template class InputProjection<float>;

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
+#include "engine/device/products.h"
 #include "engine/models/transformer/context.h"
-#include "engine/models/transformer/products.h"
 #include "planner/spec.h"
 
 namespace nqd::engine {

@@ -23,13 +23,14 @@ bool TensorGroup::leaves_out(const collectives::CollectiveCall& call) {
     return false;
   if (call.collective == Collective::kReduceScatter) {
     const auto own = call.in.begin() + static_cast<std::ptrdiff_t>(call.out.size()) * tp_.rank;
-    std::copy_n(own, call.out.size(), call.out.begin());
+    device_->copy(call.out.data(), &*own, call.out.size());
   }
   return true;
 }
 
 void TensorGroup::run(const collectives::CollectiveCall& call) {
   if (tp_.size == 1 || leaves_out(call)) return;
+  device_->synchronize();
   const auto numerics =
       canonical_ ? collectives::Numerics::kCanonical : collectives::Numerics::kFast;
   const std::uint64_t bytes = std::max(call.in.size(), call.out.size());

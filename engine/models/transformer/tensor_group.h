@@ -5,16 +5,18 @@
 #include <span>
 
 #include "collectives/communicator.h"
+#include "engine/device/device.h"
 #include "engine/models/transformer/context.h"
-#include "engine/models/transformer/products.h"
 
 namespace nqd::engine {
 
 class TensorGroup {
  public:
   // Canonical sums add the ranks' parts in the tree over ranks. Where the ranks share memory every
-  // call is direct.
-  TensorGroup(const TensorParallel& tp, bool canonical) : tp_(tp), canonical_(canonical) {}
+  // call is direct. Messages are of memory of `device`, which must outlive this object, as its
+  // operations left it.
+  TensorGroup(const TensorParallel& tp, bool canonical, Device& device)
+      : tp_(tp), canonical_(canonical), device_(&device) {}
 
   int rank() const { return tp_.rank; }
   int size() const { return tp_.size; }
@@ -57,6 +59,7 @@ class TensorGroup {
 
   TensorParallel tp_;
   bool canonical_;
+  Device* device_;
   int sums_ = 0;  // while a fault is seeded
 };
 

@@ -1,13 +1,11 @@
 #include "engine/models/transformer/transformer_chunk.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <type_traits>
 
 #include "base/error.h"
-#include "engine/cpu/cross_entropy.h"
 #include "engine/cpu/rotary.h"
 #include "engine/models/transformer/classifier.h"
 #include "engine/models/transformer/decoder_layer.h"
@@ -23,7 +21,7 @@ using planner::UnitRole;
 
 class TransformerChunk::Impl {
  public:
-  explicit Impl(std::vector<LocalUnit> all_units) : units(std::move(all_units)) {}
+  Impl(std::vector<LocalUnit> all_units, Device& of) : units(std::move(all_units)), device(of) {}
   virtual ~Impl() = default;
 
   virtual const RankShape& shape() const = 0;
@@ -41,7 +39,9 @@ class TransformerChunk::Impl {
   virtual std::span<const double> row_losses() const = 0;
 
   std::vector<LocalUnit> units;
-  std::int64_t unmasked_targets = 0;
+  Device& device;
+  std::vector<std::int64_t> unmasked;  // targets, by slot
+  std::int64_t unmasked_targets = 0;   // of the last forward
 };
 
 namespace {
@@ -53,10 +53,11 @@ template <typename S>
 class TypedChunk final : public TransformerChunk::Impl {
  public:
   TypedChunk(const planner::Config& config, const TransformerOptions& options, std::int64_t chunk,
-             const TensorParallel& tp, ActivationArena& arena, FixedGemm& products,
-             WorkerPool* workers)
-      : Impl(planner::chunk_units(config, chunk, tp.rank)),
-        context_(make_context(config, options, tp, arena, products, workers)),
+             const TensorParallel& tp, ActivationArena& arena, Device& on)
+      : Impl(planner::chunk_units(config, chunk, tp.rank), on),
+        products_(
+            on.make_products(rank_shape(config, options, tp).slices, Workspace<S>(arena).slices)),
+        context_(make_context(config, options, tp, arena, on, *products_)),
         buffers_(config, chunk, units, arena),
         group_(planner::recompute_group(config.train)),
         recompute_(config.train.recompute),
@@ -71,12 +72,8 @@ class TypedChunk final : public TransformerChunk::Impl {
       if (unit.role == UnitRole::kHead) add_head(unit);
       if (unit.role == UnitRole::kTied) table_ = TableUnit::kOwnUnit;
     }
-    if (context_.shape.rotary) {
-      const RankShape& s = context_.shape;
-      float* const table = context_.workspace.rotary;
-      cpu::rotary_table(table, table + s.sequence * s.head_width / 2, s.sequence,
-                        rotary_frequencies(config.model, s.head_width));
-    }
+    if (context_.shape.rotary) fill_rotary_table(config.model);
+    unmasked.resize(static_cast<std::size_t>(buffers_.slots()));
   }
 
   const RankShape& shape() const override { return context_.shape; }
@@ -99,7 +96,10 @@ class TypedChunk final : public TransformerChunk::Impl {
   void backward_weight(int unit, const UnitGradients& gradients, const Pass& pass) override;
   UnitRange recompute_before(int unit) const override;
   std::span<const double> row_losses() const override {
-    return {context_.workspace.row_losses, static_cast<std::size_t>(context_.shape.target_rows)};
+    const auto rows = static_cast<std::size_t>(context_.shape.target_rows);
+    const std::byte* const losses =
+        device.host_view(context_.workspace.row_losses, rows * sizeof(double));
+    return {reinterpret_cast<const double*>(losses), rows};
   }
 
  private:
@@ -109,14 +109,20 @@ class TypedChunk final : public TransformerChunk::Impl {
   }
   static UnitContext<S> make_context(const planner::Config& config,
                                      const TransformerOptions& options, const TensorParallel& tp,
-                                     ActivationArena& arena, FixedGemm& products,
-                                     WorkerPool* workers) {
+                                     ActivationArena& arena, Device& on, Products& products) {
     const RankShape shape = rank_shape(config, options, tp);
-    const Workspace<S> workspace(arena);
-    return {shape, TensorGroup(tp, shape.slices.canonical),
-            Products(products, shape.slices, workspace.slices, workers), workspace, workers};
+    const TensorGroup group(tp, shape.slices.canonical, on);
+    return {shape, group, Workspace<S>(arena), on, on.kernels<S>(), products};
   }
 
+  void fill_rotary_table(const planner::ModelSpec& model) {
+    const RankShape& s = context_.shape;
+    const std::int64_t half = s.sequence * s.head_width / 2;
+    std::vector<float> table(static_cast<std::size_t>(2 * half));
+    cpu::rotary_table(table.data(), table.data() + half, s.sequence,
+                      rotary_frequencies(model, s.head_width));
+    device.upload(context_.workspace.rotary, table.data(), table.size() * sizeof(float));
+  }
   void forward_logits(const S* table, const Pass& pass);
   void add_head(const LocalUnit& unit) {
     final_norm_ = std::make_unique<FinalNorm<S>>(unit, context_);
@@ -148,13 +154,15 @@ class TypedChunk final : public TransformerChunk::Impl {
   void stash_embedding(const Pass& pass) const {
     S* const stash = buffers_.embedding_stash(pass.stash);
     if (stash == nullptr) return;
-    std::copy_n(buffers_.gradient(pass.gradient), context_.shape.residual_elements(), stash);
+    device.copy(stash, buffers_.gradient(pass.gradient),
+                static_cast<std::size_t>(context_.shape.residual_elements()) * sizeof(S));
   }
   static const S* typed(const std::byte* weights) { return reinterpret_cast<const S*>(weights); }
   const S* head_table(const UnitWeights& weights) const {
     return table_ == TableUnit::kHead ? typed(weights.own) + head_weight_ : typed(weights.table);
   }
 
+  std::unique_ptr<Products> products_;
   UnitContext<S> context_;
   ChunkBuffers<S> buffers_;
   std::int64_t group_;
@@ -197,10 +205,8 @@ void TypedChunk<S>::forward(int unit, const UnitWeights& weights, const Pass& pa
 
 template <typename S>
 void TypedChunk<S>::forward_logits(const S* table, const Pass& pass) {
-  const HeadBuffers<S>& head = buffers_.head(pass.slot);
-  output_layer_->forward(table, head);
-  unmasked_targets = std::count_if(head.targets, head.targets + context_.shape.target_rows,
-                                   [](std::int32_t target) { return target != cpu::kNoTarget; });
+  output_layer_->forward(table, buffers_.head(pass.slot));
+  unmasked_targets = unmasked[static_cast<std::size_t>(pass.slot)];
 }
 
 template <typename S>
@@ -281,10 +287,9 @@ void TypedChunk<S>::backward_weight(int unit, const UnitGradients& gradients, co
 std::unique_ptr<TransformerChunk::Impl> make_chunk(const planner::Config& config,
                                                    const TransformerOptions& options,
                                                    std::int64_t chunk, const TensorParallel& tp,
-                                                   ActivationArena& arena, FixedGemm& products,
-                                                   WorkerPool* workers) {
+                                                   ActivationArena& arena, Device& device) {
   const auto make = [&]<typename S>(S) -> std::unique_ptr<TransformerChunk::Impl> {
-    return std::make_unique<TypedChunk<S>>(config, options, chunk, tp, arena, products, workers);
+    return std::make_unique<TypedChunk<S>>(config, options, chunk, tp, arena, device);
   };
   switch (config.train.precision) {
     case planner::Precision::kBFloat16:
@@ -322,8 +327,8 @@ void check_values(std::span<const std::int32_t> values, std::int32_t lowest, std
 
 TransformerChunk::TransformerChunk(const planner::Config& config, const TransformerOptions& options,
                                    std::int64_t chunk, const TensorParallel& tp,
-                                   ActivationArena& arena, FixedGemm& products, WorkerPool* workers)
-    : impl_(make_chunk(config, options, chunk, tp, arena, products, workers)) {}
+                                   ActivationArena& arena, Device& device)
+    : impl_(make_chunk(config, options, chunk, tp, arena, device)) {}
 
 TransformerChunk::~TransformerChunk() = default;
 TransformerChunk::TransformerChunk(TransformerChunk&&) noexcept = default;
@@ -337,17 +342,21 @@ void TransformerChunk::load_inputs(std::int64_t slot, std::span<const std::byte>
   const std::int64_t numbers = shape.rows * (tokens ? 1 : shape.features);
   check_count(inputs.size(), numbers * 4, "bytes");
   void* const to = tokens ? static_cast<void*>(impl_->tokens(slot)) : impl_->features(slot);
-  std::memcpy(to, inputs.data(), inputs.size());
-  if (!tokens) return;
-  check_values({impl_->tokens(slot), static_cast<std::size_t>(shape.rows)}, 0, shape.vocabulary,
-               "token");
+  if (tokens) {
+    check_values({reinterpret_cast<const std::int32_t*>(inputs.data()),
+                  static_cast<std::size_t>(shape.rows)},
+                 0, shape.vocabulary, "token");
+  }
+  impl_->device.upload(to, inputs.data(), inputs.size());
 }
 
 void TransformerChunk::load_targets(std::int64_t slot, std::span<const std::int32_t> targets) {
   const RankShape& shape = impl_->shape();
   check_count(targets.size(), shape.target_rows, "targets");
   check_values(targets, cpu::kNoTarget, shape.vocabulary, "target");
-  std::copy(targets.begin(), targets.end(), impl_->targets(slot));
+  impl_->device.upload(impl_->targets(slot), targets.data(), targets.size_bytes());
+  impl_->unmasked[static_cast<std::size_t>(slot)] = std::count_if(
+      targets.begin(), targets.end(), [](std::int32_t target) { return target != cpu::kNoTarget; });
 }
 
 std::span<std::byte> TransformerChunk::input(std::int64_t slot) { return impl_->input(slot); }

@@ -38,11 +38,10 @@
 #include <string>
 #include <vector>
 
-#include "engine/gemm/fixed/fixed_gemm.h"
+#include "engine/device/device.h"
 #include "engine/models/transformer/activation_arena.h"
 #include "engine/models/transformer/context.h"
 #include "engine/models/transformer/rank_shape.h"
-#include "engine/threads/worker_pool.h"
 #include "planner/layout/rank_units.h"
 #include "planner/spec.h"
 
@@ -60,23 +59,23 @@ class TransformerChunk {
   class Impl;  // by storage type; known to transformer_chunk.cpp alone
 
   // The chunk's units are planner::chunk_units(config, chunk, tp.rank). `arena` holds
-  // planner::activation_buffers of the chunk's stage; `products` computes all products in canonical
-  // numerics and those of 16-bit storage. All must outlive this object, which allocates nothing
-  // that grows with the model.
+  // planner::activation_buffers of the chunk's stage in memory of `device`. All must outlive this
+  // object, which keeps nothing else that grows with the model. Weights, gradients and what the
+  // spans below show are device memory too.
   TransformerChunk(const planner::Config& config, const TransformerOptions& options,
                    std::int64_t chunk, const TensorParallel& tp, ActivationArena& arena,
-                   FixedGemm& products, WorkerPool* workers = nullptr);
+                   Device& device);
   ~TransformerChunk();
   TransformerChunk(TransformerChunk&&) noexcept;
   TransformerChunk& operator=(TransformerChunk&&) noexcept;
 
   const std::vector<planner::LocalUnit>& units() const;
 
-  // Copies the micro-batch into the slot. Inputs on the first chunk: int32 tokens [rows], or of an
-  // encoder float32 features [rows, F]. Targets on the last: one a row, or of an encoder one a
-  // sample. Tokens and targets are in [0, vocab) or [0, classes); a target of -1 is masked (no
-  // loss, no gradient). Throws Error (kUsage) for a value outside (NQD2040) or another size
-  // (NQD2041).
+  // Copies the micro-batch from host memory into the slot. Inputs on the first chunk: int32 tokens
+  // [rows], or of an encoder float32 features [rows, F], aligned as such. Targets on the last: one
+  // a row, or of an encoder one a sample. Tokens and targets are in [0, vocab) or [0, classes); a
+  // target of -1 is masked (no loss, no gradient). Throws Error (kUsage) for a value outside
+  // (NQD2040) or another size (NQD2041).
   void load_inputs(std::int64_t slot, std::span<const std::byte> inputs);
   void load_targets(std::int64_t slot, std::span<const std::int32_t> targets);
 
@@ -103,7 +102,7 @@ class TransformerChunk {
   void backward_weight(int unit, const UnitGradients& gradients, const Pass& pass);
 
   // Of the last forward of the last chunk: the cross-entropy of each target, 0 where it is masked;
-  // the same on every tp rank. Valid until the next.
+  // the same on every tp rank. Host memory, valid until the next. Waits for the device.
   std::span<const double> row_losses() const;
   std::int64_t unmasked_targets() const;
 

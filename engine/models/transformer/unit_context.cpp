@@ -1,9 +1,6 @@
 #include "engine/models/transformer/unit_context.h"
 
-#include <algorithm>
-
-#include "engine/cpu/convert.h"
-#include "engine/cpu/norms.h"
+#include <type_traits>
 
 namespace nqd::engine {
 
@@ -24,9 +21,7 @@ const S* UnitContext<S>::norm_gradient() {
   if constexpr (std::is_same_v<S, float>) {
     return sums;
   } else {
-    for_ranges(shape.residual_elements(), [&](std::int64_t begin, std::int64_t end) {
-      cpu::narrow_all(workspace.d_norm + begin, sums + begin, end - begin);
-    });
+    kernels.narrow(workspace.d_norm, sums, shape.residual_elements());
     return workspace.d_norm;
   }
 }
@@ -49,16 +44,12 @@ const S* UnitContext<S>::branch_gradient(S* out, const S* stream, const Pass& pa
     return stream;
   }
   S* const part = split ? reinterpret_cast<S*>(workspace.scattered) : out;
-  for_ranges(shape.residual_rows, [&](std::int64_t begin, std::int64_t end) {
-    const std::int64_t at = begin * shape.hidden;
-    const std::int64_t count = (end - begin) * shape.hidden;
-    if (masks) {
-      const std::int64_t first = first_row_of_step(pass) * shape.hidden + at;
-      cpu::apply_dropout(part + at, stream + at, *masks, first, count);
-    } else {
-      std::copy_n(stream + at, count, part + at);
-    }
-  });
+  if (masks) {
+    kernels.apply_dropout(part, stream, *masks, first_row_of_step(pass) * shape.hidden,
+                          shape.residual_elements());
+  } else {
+    device.copy(part, stream, static_cast<std::size_t>(shape.residual_elements()) * sizeof(S));
+  }
   gather_rows(part, out);
   return part;
 }
@@ -67,66 +58,40 @@ template <typename S>
 void UnitContext<S>::drop_out_embedding(S* stream, const Pass& pass) {
   const auto masks = dropout(pass, 0, cpu::DropoutSite::kEmbedding);
   if (!masks) return;
-  const std::int64_t first = first_row_of_step(pass) * shape.hidden;
-  for_ranges(shape.residual_elements(), [&](std::int64_t begin, std::int64_t end) {
-    cpu::apply_dropout(stream + begin, stream + begin, *masks, first + begin, end - begin);
-  });
+  kernels.apply_dropout(stream, stream, *masks, first_row_of_step(pass) * shape.hidden,
+                        shape.residual_elements());
 }
 
 template <typename S>
 void UnitContext<S>::norm_forward(const NormBuffers<S>& out, const S* in, const S* weight,
                                   const S* bias) {
-  for_ranges(shape.residual_rows, [&](std::int64_t begin, std::int64_t end) {
-    const std::int64_t at = begin * shape.hidden;
-    const cpu::NormShape rows{end - begin, shape.hidden, shape.norm_epsilon};
-    if (shape.layer_norm) {
-      cpu::layer_norm_forward(out.output + at, out.mean + begin, out.rstd + begin, in + at, weight,
-                              bias, rows);
-    } else {
-      cpu::rms_norm_forward(out.output + at, out.rstd + begin, in + at, weight, rows);
-    }
-  });
+  if (shape.layer_norm) {
+    kernels.layer_norm_forward(out.output, out.mean, out.rstd, in, weight, bias, norm_shape());
+  } else {
+    kernels.rms_norm_forward(out.output, out.rstd, in, weight, norm_shape());
+  }
 }
 
 template <typename S>
 void UnitContext<S>::norm_backward_input(S* d_in, const S* residual, const S* d_out, const S* in,
                                          const S* weight, const NormBuffers<S>& kept) {
-  for_ranges(shape.residual_rows, [&](std::int64_t begin, std::int64_t end) {
-    const std::int64_t at = begin * shape.hidden;
-    const S* const past = residual == nullptr ? nullptr : residual + at;
-    const cpu::NormShape rows{end - begin, shape.hidden, shape.norm_epsilon};
-    if (shape.layer_norm) {
-      cpu::layer_norm_backward_input(d_in + at, past, d_out + at, in + at, weight,
-                                     kept.mean + begin, kept.rstd + begin, rows);
-    } else {
-      cpu::rms_norm_backward_input(d_in + at, past, d_out + at, in + at, weight, kept.rstd + begin,
-                                   rows);
-    }
-  });
-}
-
-template <typename S>
-void UnitContext<S>::add_column_sums(float* sums, const S* x, std::int64_t rows, std::int64_t width,
-                                     std::int64_t stride, std::int64_t blocks) {
-  for_ranges(width, [&](std::int64_t begin, std::int64_t end) {
-    cpu::add_column_sums(sums + begin, x + begin, rows, end - begin, stride, blocks);
-  });
+  if (shape.layer_norm) {
+    kernels.layer_norm_backward_input(d_in, residual, d_out, in, weight, kept.mean, kept.rstd,
+                                      norm_shape());
+  } else {
+    kernels.rms_norm_backward_input(d_in, residual, d_out, in, weight, kept.rstd, norm_shape());
+  }
 }
 
 template <typename S>
 void UnitContext<S>::norm_backward_weight(float* d_weight, float* d_bias, const S* d_out,
                                           const S* in, const NormBuffers<S>& kept) {
-  for_ranges(shape.hidden, [&](std::int64_t begin, std::int64_t end) {
-    const cpu::NormShape columns{shape.residual_rows, end - begin, shape.norm_epsilon,
-                                 shape.hidden};
-    if (shape.layer_norm) {
-      cpu::layer_norm_backward_weight(d_weight + begin, d_bias + begin, d_out + begin, in + begin,
-                                      kept.mean, kept.rstd, columns, shape.blocks);
-    } else {
-      cpu::rms_norm_backward_weight(d_weight + begin, d_out + begin, in + begin, kept.rstd, columns,
-                                    shape.blocks);
-    }
-  });
+  if (shape.layer_norm) {
+    kernels.layer_norm_backward_weight(d_weight, d_bias, d_out, in, kept.mean, kept.rstd,
+                                       norm_shape(), shape.blocks);
+  } else {
+    kernels.rms_norm_backward_weight(d_weight, d_out, in, kept.rstd, norm_shape(), shape.blocks);
+  }
 }
 
 template struct UnitContext<float>;
@@ -157,11 +122,9 @@ float* ReplicatedTensors::at(float* message, std::int64_t offset) const {
   return nullptr;
 }
 
-void ReplicatedTensors::add(float* gradients, const float* message) const {
+void ReplicatedTensors::add(Device& device, float* gradients, const float* message) const {
   for (const Entry& entry : entries_) {
-    float* const to = gradients + entry.offset;
-    const float* const from = message + entry.place;
-    for (std::int64_t i = 0; i < entry.count; ++i) to[i] += from[i];
+    device.add(gradients + entry.offset, message + entry.place, entry.count);
   }
 }
 

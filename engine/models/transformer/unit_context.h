@@ -6,14 +6,11 @@
 #include <span>
 #include <string_view>
 
-#include "engine/cpu/dropout.h"
+#include "engine/device/device.h"
 #include "engine/models/transformer/chunk_buffers.h"
 #include "engine/models/transformer/context.h"
-#include "engine/models/transformer/products.h"
 #include "engine/models/transformer/rank_shape.h"
 #include "engine/models/transformer/tensor_group.h"
-#include "engine/threads/worker_pool.h"
-#include "planner/layout/activation_buffers.h"
 #include "planner/layout/rank_units.h"
 
 namespace nqd::engine {
@@ -22,32 +19,10 @@ template <typename S>
 struct UnitContext {
   RankShape shape;
   TensorGroup group;
-  Products products;
   Workspace<S> workspace;
-  WorkerPool* workers = nullptr;  // null: the calling thread alone
-
-  // Calls work(begin, end) for ranges that cover [0, count), on all workers.
-  template <typename Work>
-  void for_ranges(std::int64_t count, const Work& work) {
-    if (workers == nullptr) return work(std::int64_t{0}, count);
-    workers->run([&](int worker) {
-      const WorkerShare share = worker_share(count, worker, workers->threads());
-      if (share.end > share.begin) work(share.begin, share.end);
-    });
-  }
-
-  // The same for attention: work(begin, end, scratch), each worker with scratch of its own.
-  template <typename Work>
-  void for_scratch_ranges(std::int64_t count, const Work& work) {
-    if (workers == nullptr) return work(std::int64_t{0}, count, workspace.attention);
-    const std::int64_t room = planner::attention_scratch_elements(shape.sequence, shape.head_width);
-    workers->run([&](int worker) {
-      const WorkerShare share = worker_share(count, worker, workers->threads());
-      if (share.end > share.begin) {
-        work(share.begin, share.end, workspace.attention + worker * room);
-      }
-    });
-  }
+  Device& device;
+  Kernels<S>& kernels;
+  Products& products;
 
   std::optional<cpu::Dropout> dropout(const Pass& pass, std::int64_t layer,
                                       cpu::DropoutSite site) const {
@@ -57,6 +32,9 @@ struct UnitContext {
   // Of the residual stream's first row here, in the whole step.
   std::int64_t first_row_of_step(const Pass& pass) const {
     return pass.first_sequence * shape.sequence + shape.first_row;
+  }
+  cpu::NormShape norm_shape() const {
+    return {shape.residual_rows, shape.hidden, shape.norm_epsilon};
   }
   std::span<float> partial() {
     return {workspace.partial, static_cast<std::size_t>(shape.rows * shape.hidden)};
@@ -86,9 +64,6 @@ struct UnitContext {
   // d_in = residual (null: 0) + the gradient through the norm.
   void norm_backward_input(S* d_in, const S* residual, const S* d_out, const S* in, const S* weight,
                            const NormBuffers<S>& kept);
-  // Adds the sums over `rows` rows of x, `stride` elements apart, to `sums` [width].
-  void add_column_sums(float* sums, const S* x, std::int64_t rows, std::int64_t width,
-                       std::int64_t stride, std::int64_t blocks);
   void norm_backward_weight(float* d_weight, float* d_bias, const S* d_out, const S* in,
                             const NormBuffers<S>& kept);
 };
@@ -113,7 +88,7 @@ class ReplicatedTensors {
   // Place of the tensor that begins at `offset` of the unit, in the message.
   float* at(float* message, std::int64_t offset) const;
   // Adds the message to the unit's gradients.
-  void add(float* gradients, const float* message) const;
+  void add(Device& device, float* gradients, const float* message) const;
 
  private:
   struct Entry {

@@ -1,7 +1,6 @@
 #include "engine/parallel/pipeline/stage_runner.h"
 
 #include <algorithm>
-#include <cstring>
 #include <stdexcept>
 #include <utility>
 
@@ -185,21 +184,28 @@ void StageRunner::receive_input(std::size_t at, std::int64_t micro_batch, const 
   const std::int64_t before = places_[at].chunk - 1;
   const std::span<std::byte> input = chunks_[at].input(pass.slot);
   if (stage_of(before) != stage_) {
+    store_.device().synchronize();
     links_->receive(Direction::kForward, stage_of(before), input);
-    if (!delays_inputs_) return;
-    std::vector<std::byte>& late = places_[at].late;
-    late.resize(input.size());
-    std::swap_ranges(input.begin(), input.end(), late.begin());
+    if (delays_inputs_) swap_for_test(input, places_[at].late);
     return;
   }
   const std::size_t giver = index_of(before);
   const Pass& given = places_[giver].passes[static_cast<std::size_t>(micro_batch)];
-  std::memcpy(input.data(), chunks_[giver].output(given.slot).data(), input.size());
+  store_.device().copy(input.data(), chunks_[giver].output(given.slot).data(), input.size());
+}
+
+void StageRunner::swap_for_test(std::span<std::byte> input, std::vector<std::byte>& late) const {
+  std::vector<std::byte> now(input.size());
+  late.resize(input.size());
+  store_.device().download(now.data(), input.data(), input.size());
+  store_.device().upload(input.data(), late.data(), input.size());
+  late = std::move(now);
 }
 
 void StageRunner::send_output(std::size_t at, const Pass& pass) {
   const std::int32_t to = stage_of(places_[at].chunk + 1);
   if (to == stage_) return;
+  store_.device().synchronize();
   places_[at].sends[static_cast<std::size_t>(pass.slot)] =
       links_->send(Direction::kForward, to, chunks_[at].output(pass.slot));
 }
@@ -265,17 +271,20 @@ void StageRunner::receive_gradient(std::size_t at, std::int64_t micro_batch, con
   const std::int64_t after = places_[at].chunk + 1;
   const std::span<std::byte> gradient = chunks_[at].gradient(pass.gradient);
   if (stage_of(after) != stage_) {
+    store_.device().synchronize();
     links_->receive(Direction::kBackward, stage_of(after), gradient);
     return;
   }
   const std::size_t giver = index_of(after);
   const Pass& given = places_[giver].passes[static_cast<std::size_t>(micro_batch)];
-  std::memcpy(gradient.data(), chunks_[giver].gradient(given.gradient).data(), gradient.size());
+  store_.device().copy(gradient.data(), chunks_[giver].gradient(given.gradient).data(),
+                       gradient.size());
 }
 
 void StageRunner::send_gradient(std::size_t at, const Pass& pass) {
   const std::int32_t to = stage_of(places_[at].chunk - 1);
   if (to == stage_) return;
+  store_.device().synchronize();
   places_[at].gradient_sends[static_cast<std::size_t>(pass.gradient)] =
       links_->send(Direction::kBackward, to, chunks_[at].gradient(pass.gradient));
 }

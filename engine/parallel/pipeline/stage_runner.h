@@ -78,6 +78,7 @@ class StageRunner {
   Batch load_measured(std::int64_t micro_batch, const Load& load);
   void backward(std::size_t at, std::int64_t micro_batch, planner::ActionKind kind);
   void receive_input(std::size_t at, std::int64_t micro_batch, const Pass& pass);
+  void swap_for_test(std::span<std::byte> input, std::vector<std::byte>& late) const;
   void receive_gradient(std::size_t at, std::int64_t micro_batch, const Pass& pass);
   void send_output(std::size_t at, const Pass& pass);
   void send_gradient(std::size_t at, const Pass& pass);

@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "engine/parallel/store/share_out.h"
 #include "planner/layout/state_buffers.h"
 
 namespace nqd::engine {
@@ -36,7 +35,7 @@ GradientStore::GradientStore(const StoreLayout& layout, const StoreMemory& memor
                              MemoryLedger* ledger)
     : layout_(layout),
       sums_(planner::addition_order(layout.shape, layout.replica), layout.shape.canonical(),
-            vectors_of(memory)),
+            vectors_of(memory), layout.device),
       replicas_(layout, sums_, ledger),
       states_(layout.size()) {
   make_slots(memory);
@@ -90,24 +89,12 @@ OpenGradient GradientStore::begin(int unit, Clearing clearing) {
 
 // The padding too: it is summed with the rest.
 void GradientStore::clear(int unit, float* data, Clearing clearing) const {
-  const auto fill = [&](std::int64_t first, std::int64_t count) {
-    share_out(layout_.pool, count, [&](int, std::int64_t begin, std::int64_t end) {
-      std::fill(data + first + begin, data + first + end, 0.0F);
-    });
-  };
-  if (clearing == Clearing::kAll) return fill(0, place(unit).padded);
+  if (clearing == Clearing::kAll) return layout_.device.zero(data, place(unit).padded);
   const planner::LocalUnit& of = layout_.units[static_cast<std::size_t>(unit)];
   for (const planner::LocalTensor& tensor : of.tensors) {
-    if (tensor.shape.size() == 1) fill(tensor.offset, tensor.elements());
+    if (tensor.shape.size() == 1) layout_.device.zero(data + tensor.offset, tensor.elements());
   }
-  fill(of.elements, place(unit).padded - of.elements);
-}
-
-void GradientStore::add(std::size_t index, std::int64_t offset, float* leaf,
-                        std::int64_t count) const {
-  share_out(layout_.pool, count, [&](int, std::int64_t begin, std::int64_t end) {
-    sums_.add(index, offset + begin, floats(leaf + begin, end - begin));
-  });
+  layout_.device.zero(data + of.elements, place(unit).padded - of.elements);
 }
 
 OpenGradient GradientStore::begin_local(int unit, std::int64_t micro_batch) {
@@ -170,7 +157,7 @@ void GradientStore::end_local(int unit) {
   const auto index = static_cast<std::size_t>(state.done);
   const std::int64_t offset = place(unit).gradient;
   if (state.data == sums_.target(index, offset)) return;
-  add(index, offset, state.data, place(unit).padded);
+  sums_.add(index, offset, state.data, place(unit).padded);
 }
 
 void GradientStore::start(Slot& slot) {
@@ -185,6 +172,7 @@ void GradientStore::start(Slot& slot) {
   if (!std::exchange(started_, true) && skips_first_) return keep_own_for_test(slot, out);
   const auto leaf = std::as_bytes(floats(slot.leaf, at.padded));
   const auto sum = std::as_writable_bytes(floats(out, per == 1 ? at.part : at.padded));
+  layout_.device.synchronize();
   slot.work = layout_.groups.dp->start(
       {collective, leaf, sum, DType::kFloat32, ReduceOp::kSum},
       store_algorithm(layout_, *layout_.groups.dp, collective, leaf.size()));
@@ -193,9 +181,10 @@ void GradientStore::start(Slot& slot) {
 void GradientStore::keep_own_for_test(const Slot& slot, float* out) const {
   const UnitPlace& at = place(slot.unit);
   const bool all = sums_.order().per_micro_batch > 1;
-  std::fill_n(out, all ? at.padded : at.part, 0.0F);
-  std::copy_n(slot.leaf + layout_.own_begin(slot.unit), at.part,
-              all ? out + layout_.own_begin(slot.unit) : out);
+  const std::int64_t own = layout_.own_begin(slot.unit);
+  layout_.device.zero(out, all ? at.padded : at.part);
+  layout_.device.copy(all ? out + own : out, slot.leaf + own,
+                      static_cast<std::size_t>(at.part) * sizeof(float));
 }
 
 void GradientStore::skip_first_sum_for_test() {
@@ -209,8 +198,8 @@ void GradientStore::settle(Slot& slot) {
   waited_s_ += timed_wait(slot.work);
   const std::size_t per = sums_.order().per_micro_batch;
   for (std::size_t i = 0; i < per && !slot.in_place && at.part > 0; ++i) {
-    add(static_cast<std::size_t>(slot.micro_batch) * per + i, at.gradient,
-        slot.received + static_cast<std::int64_t>(i) * at.part, at.part);
+    sums_.add(static_cast<std::size_t>(slot.micro_batch) * per + i, at.gradient,
+              slot.received + static_cast<std::int64_t>(i) * at.part, at.part);
   }
   const int unit = std::exchange(slot.unit, -1);
   slot.started = false;
@@ -269,12 +258,7 @@ void GradientStore::join_ends() {
   const int table = layout_.find(UnitRole::kTokenEmbedding);
   const int tied = layout_.find(UnitRole::kTied);
   if (tied >= 0 && !place(tied).holds_weights()) {
-    const float* const head = own(tied);
-    float* const both = own(table);
-    const std::int64_t count = place(table).part;
-    share_out(layout_.pool, count, [&](int, std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) both[i] += head[i];
-    });
+    layout_.device.add(own(table), own(tied), place(table).part);
   }
   const collectives::Communicator* const ends = layout_.groups.embedding;
   if (ends == nullptr || ends->size() == 1 || skips_tied_) return;
@@ -282,6 +266,7 @@ void GradientStore::join_ends() {
   if (end < 0) throw_misuse("a stage without an end of the model has an embedding group");
   const auto sum = std::as_writable_bytes(floats(own(end), place(end).part));
   if (sum.empty()) return;
+  layout_.device.synchronize();
   collectives::Work work = layout_.groups.embedding->start(
       {Collective::kAllReduce, sum, sum, DType::kFloat32, ReduceOp::kSum},
       store_algorithm(layout_, *layout_.groups.embedding, Collective::kAllReduce, sum.size()));

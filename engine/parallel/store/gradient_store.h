@@ -72,7 +72,6 @@ class GradientStore {
   bool sharded() const { return layout_.shape.gradient_shards() > 1; }
   void make_slots(const StoreMemory& memory);
   void clear(int unit, float* data, Clearing clearing) const;
-  void add(std::size_t index, std::int64_t offset, float* leaf, std::int64_t count) const;
   OpenGradient begin_local(int unit, std::int64_t micro_batch);
   void end_local(int unit);
   float* begin_sharded(int unit);

@@ -4,7 +4,6 @@
 #include <array>
 #include <utility>
 
-#include "collectives/canonical/accumulator.h"
 #include "collectives/canonical/tree.h"
 
 namespace nqd::engine {
@@ -12,8 +11,8 @@ namespace nqd::engine {
 using collectives::IndexRange;
 
 PartialSums::PartialSums(const planner::AdditionOrder& order, bool canonical,
-                         std::vector<float*> vectors)
-    : order_(order), vectors_(std::move(vectors)) {
+                         std::vector<float*> vectors, Device& device)
+    : order_(order), device_(device), vectors_(std::move(vectors)) {
   std::vector<IndexRange> held;
   for (std::size_t index = order.range.begin; index < order.range.end; ++index) {
     Step step;
@@ -39,19 +38,19 @@ float* PartialSums::target(std::size_t index, std::int64_t offset) const {
   return vectors_[steps_[index].kept] + offset;
 }
 
-void PartialSums::add(std::size_t index, std::int64_t offset, std::span<const float> leaf) const {
+void PartialSums::add(std::size_t index, std::int64_t offset, const float* leaf,
+                      std::int64_t count) const {
   const Step& step = steps_[index];
   if (step.through.empty()) {
-    std::copy(leaf.begin(), leaf.end(), target(index, offset));
+    device_.copy(target(index, offset), leaf, static_cast<std::size_t>(count) * sizeof(float));
     return;
   }
   // A leaf completes at most as many sums as an index has bits.
-  std::array<std::byte*, 64> sums;
+  std::array<float*, 64> sums;
   for (std::size_t i = 0; i < step.through.size(); ++i) {
-    sums[i] = reinterpret_cast<std::byte*>(vectors_[step.through[i]] + offset);
+    sums[i] = vectors_[step.through[i]] + offset;
   }
-  collectives::add_through({sums.data(), step.through.size()}, std::as_bytes(leaf),
-                           DType::kFloat32);
+  device_.add_through({sums.data(), step.through.size()}, leaf, count);
 }
 
 std::span<std::byte> PartialSums::whole(std::int64_t offset, std::int64_t count) const {

@@ -37,8 +37,8 @@ void throw_misuse(const std::string& message) {
 }
 
 StoreLayout::StoreLayout(const planner::StateShape& of, std::vector<planner::LocalUnit> held,
-                         const StoreGroups& with, WorkerPool* threads)
-    : shape(of), units(std::move(held)), groups(with), pool(threads) {
+                         const StoreGroups& with, Device& on)
+    : shape(of), units(std::move(held)), groups(with), device(on) {
   check_groups(shape, groups);
   const bool hybrid = shape.engine == planner::Engine::kHsdp && shape.dp > 1;
   rank = hybrid ? rank_in(groups.replicas) * shape.hsdp_shard + rank_in(groups.dp)

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "collectives/communicator.h"
-#include "engine/threads/worker_pool.h"
+#include "engine/device/device.h"
 #include "planner/layout/rank_units.h"
 #include "planner/layout/state_shape.h"
 
@@ -45,7 +45,7 @@ struct UnitPlace {
 struct StoreLayout {
   // Throws Error (kUsage, NQD2050) where the groups are not those of the shape.
   StoreLayout(const planner::StateShape& shape, std::vector<planner::LocalUnit> units,
-              const StoreGroups& groups, WorkerPool* pool);
+              const StoreGroups& groups, Device& device);
 
   std::size_t size() const { return units.size(); }
   // [begin, end) of a unit's padded elements that this rank updates.
@@ -58,7 +58,7 @@ struct StoreLayout {
   std::vector<planner::LocalUnit> units;
   std::vector<UnitPlace> places;
   StoreGroups groups;
-  WorkerPool* pool = nullptr;
+  Device& device;            // where all of it lies, and who works on it
   std::int64_t rank = 0;     // of dp
   std::int64_t part = 0;     // which of the K parts is its own
   std::int64_t shard = 0;    // its index among the S gradient shards

@@ -2,14 +2,19 @@
 
 namespace nqd::engine {
 
-StoreMemory::StoreMemory(const std::vector<planner::StateBuffer>& list, MemoryLedger* ledger) {
+StoreMemory::StoreMemory(const std::vector<planner::StateBuffer>& list, MemoryLedger* ledger,
+                         Device& device) {
   for (const planner::StateBuffer& buffer : list) {
     if (buffer.name == planner::kPartialSums) continue;
     for (std::int64_t i = 0; i < buffer.count; ++i) {
       const auto bytes = static_cast<std::size_t>(buffer.bytes);
-      std::byte* const data = buffer.shared ? shared_.emplace_back(ledger, buffer.tag, bytes).data()
-                                            : own_.emplace_back(ledger, buffer.tag, bytes).data();
-      by_name_[buffer.name].push_back(data);
+      if (buffer.name == planner::kSnapshot) {
+        by_name_[buffer.name].push_back(on_host_.emplace_back(ledger, buffer.tag, bytes).data());
+        continue;
+      }
+      const Reach reach = buffer.shared ? Reach::kShared : Reach::kOwn;
+      by_name_[buffer.name].push_back(
+          blocks_.emplace_back(device.allocate(ledger, buffer.tag, bytes, reach))->data());
     }
   }
 }

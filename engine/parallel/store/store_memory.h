@@ -4,19 +4,21 @@
 
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/ledger.h"
-#include "collectives/shared/shared_buffer.h"
+#include "engine/device/device.h"
 #include "planner/layout/state_buffers.h"
 
 namespace nqd::engine {
 
 class StoreMemory {
  public:
-  // The ledger must outlive it; null counts nothing.
-  StoreMemory(const std::vector<planner::StateBuffer>& list, MemoryLedger* ledger);
+  // Of `device`, which must outlive it, as the ledger must; null counts nothing. Only what the list
+  // keeps for copies is in memory of the host.
+  StoreMemory(const std::vector<planner::StateBuffer>& list, MemoryLedger* ledger, Device& device);
 
   // How many of that name there are: 0 for one that the list leaves out.
   std::size_t count(const std::string& name) const;
@@ -28,8 +30,8 @@ class StoreMemory {
   }
 
  private:
-  std::vector<Buffer> own_;
-  std::vector<collectives::SharedBuffer> shared_;
+  std::vector<std::unique_ptr<DeviceMemory>> blocks_;
+  std::vector<Buffer> on_host_;
   std::map<std::string, std::vector<std::byte*>> by_name_;
 };
 

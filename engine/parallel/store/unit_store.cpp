@@ -2,18 +2,16 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <limits>
 #include <utility>
 
 #include "collectives/types.h"
 #include "engine/parallel/store/range.h"
-#include "engine/parallel/store/share_out.h"
 
 namespace nqd::engine {
 namespace {
 
-// Elements that are filled, or narrowed, at a time.
+// Elements that are filled at a time.
 constexpr std::int64_t kBlock = 4096;
 
 void narrow(std::span<const float> from, DType type, std::byte* to) {
@@ -36,15 +34,14 @@ std::span<float> floats(float* data, std::int64_t count) {
 
 UnitStore::UnitStore(const planner::StateShape& shape, std::vector<planner::LocalUnit> units,
                      const StoreGroups& groups, std::int64_t tp_rank, MemoryLedger* ledger,
-                     WorkerPool* pool)
-    : layout_(shape, std::move(units), groups, pool),
+                     Device& device)
+    : layout_(shape, std::move(units), groups, device),
       tp_rank_(tp_rank),
-      memory_(planner::state_buffers(shape, layout_.units, layout_.rank), ledger),
+      memory_(planner::state_buffers(shape, layout_.units, layout_.rank), ledger, device),
       weights_(layout_, memory_),
       gradients_(layout_, memory_, ledger),
       held_(held_runs(layout_.units)),
-      runs_(updated_runs(layout_.shape, layout_.units, layout_.rank)),
-      of_threads_(pool == nullptr ? 1 : static_cast<std::size_t>(pool->threads())) {
+      runs_(updated_runs(layout_.shape, layout_.units, layout_.rank)) {
   for (const UnitRun& run : runs_) shards_.push_back(shard_of(run));
 }
 
@@ -91,11 +88,17 @@ void UnitStore::fill_piece(int unit, const planner::TensorSpec& tensor, std::int
     const auto values = floats(block.data(), std::min(kBlock, count - done));
     fill(tensor, full + done, values);
     const Range here{begin + done, begin + done + static_cast<std::int64_t>(values.size())};
-    narrow(values, layout_.shape.weights, weights_.kept(unit, here.begin));
+    std::array<std::byte, kBlock * sizeof(float)> stored;
+    narrow(values, layout_.shape.weights, stored.data());
+    layout_.device.upload(weights_.kept(unit, here.begin), stored.data(),
+                          values.size() * size_bytes(layout_.shape.weights));
     const Range part = overlap(here, own);
     if (part.empty()) continue;
     const float* const from = block.data() + (part.begin - here.begin);
-    const auto copy_to = [&](float* to) { std::copy_n(from, part.end - part.begin, to); };
+    const auto copy_to = [&](float* to) {
+      layout_.device.upload(to, from,
+                            static_cast<std::size_t>(part.end - part.begin) * sizeof(float));
+    };
     if (layout_.shape.has_master()) copy_to(state("master", 0, unit, part.begin));
     if (layout_.shape.ema) copy_to(state("ema", 0, unit, part.begin));
   }
@@ -128,15 +131,6 @@ bool UnitStore::counts(const UnitRun& run) const {
   return speaks_for(layout_.units[static_cast<std::size_t>(run.unit)], tensor_of(run), tp_rank_);
 }
 
-void UnitStore::add_squares(const float* values, std::int64_t count, ExactSum& sum) {
-  std::fill(of_threads_.begin(), of_threads_.end(), ExactSum());
-  share_out(layout_.pool, count, [&](int worker, std::int64_t begin, std::int64_t end) {
-    of_threads_[static_cast<std::size_t>(worker)].add_squares(
-        {values + begin, static_cast<std::size_t>(end - begin)});
-  });
-  for (const ExactSum& of_thread : of_threads_) sum.add(of_thread);
-}
-
 ExactSum UnitStore::squared(bool with_table) {
   ExactSum sum;
   // Replicas have equal sums: each counts its share.
@@ -147,8 +141,8 @@ ExactSum UnitStore::squared(bool with_table) {
     if (!counts(run) || (is_table(run.unit) && !with_table)) continue;
     const collectives::Chunk share =
         collectives::chunk_of(static_cast<std::size_t>(run.count), replicas, replica);
-    add_squares(gradient(run.unit, run.begin) + share.begin, static_cast<std::int64_t>(share.count),
-                sum);
+    layout_.device.add_squares(sum, gradient(run.unit, run.begin) + share.begin,
+                               static_cast<std::int64_t>(share.count));
   }
   return sum;
 }
@@ -165,7 +159,7 @@ void UnitStore::measure(int unit, const float* leaf) {
   if (leaf == nullptr || is_table(unit)) return;
   for (const UnitRun& held : held_) {
     if (held.unit != unit || !counts(held)) continue;
-    add_squares(leaf + held.begin, held.count, leaves_);
+    layout_.device.add_squares(leaves_, leaf + held.begin, held.count);
   }
 }
 
@@ -174,19 +168,19 @@ void UnitStore::overflow(int unit) {
   for (const planner::LocalTensor& tensor : layout_.units[static_cast<std::size_t>(unit)].tensors) {
     if (tensor.shape.size() < 2 || (tensor.replicated && tp_rank_ > 0)) continue;
     if (tensor.elements() == 0) continue;
-    gradient[tensor.offset] = std::numeric_limits<float>::infinity();
+    const float infinite = std::numeric_limits<float>::infinity();
+    layout_.device.upload(gradient + tensor.offset, &infinite, sizeof infinite);
   }
 }
 
 std::optional<std::string> UnitStore::first_non_finite() const {
   for (const UnitRun& run : runs_) {
-    const auto values = floats(gradient(run.unit, run.begin), run.count);
-    const auto bad = std::find_if(values.begin(), values.end(),
-                                  [](float value) { return !std::isfinite(value); });
-    if (bad == values.end()) continue;
+    const std::int64_t bad =
+        layout_.device.first_non_finite(gradient(run.unit, run.begin), run.count);
+    if (bad < 0) continue;
     const planner::LocalTensor& tensor = tensor_of(run);
     std::string found;
-    for_each_piece(tensor, run.begin - tensor.offset + (bad - values.begin()), 1,
+    for_each_piece(tensor, run.begin - tensor.offset + bad, 1,
                    [&](std::int64_t full, std::int64_t, std::int64_t) {
                      found = tensor.full.name + ", element " + std::to_string(full);
                    });
@@ -233,10 +227,8 @@ std::span<float> UnitStore::snapshot() const {
 
 void UnitStore::narrow_own_weights() {
   for (const UnitRun& run : runs_) {
-    share_out(layout_.pool, run.count, [&](int, std::int64_t begin, std::int64_t end) {
-      narrow(floats(state("master", 0, run.unit, run.begin + begin), end - begin),
-             layout_.shape.weights, weights_.kept(run.unit, run.begin + begin));
-    });
+    layout_.device.narrow(weights_.kept(run.unit, run.begin), layout_.shape.weights,
+                          state("master", 0, run.unit, run.begin), run.count);
   }
 }
 
@@ -257,8 +249,10 @@ void UnitStore::append_weights(int unit, const planner::LocalTensor& tensor,
                                std::vector<float>& out) const {
   for (const UnitRun& run : runs_) {
     if (run.unit != unit || &tensor_of(run) != &tensor) continue;
-    const auto values = floats(float_weights(unit, run.begin), run.count);
-    out.insert(out.end(), values.begin(), values.end());
+    const auto count = static_cast<std::size_t>(run.count);
+    out.resize(out.size() + count);
+    layout_.device.download(out.data() + out.size() - count, float_weights(unit, run.begin),
+                            count * sizeof(float));
   }
 }
 

@@ -47,7 +47,7 @@
 
 namespace nqd::engine {
 
-// Neighbouring elements of one tensor that this rank updates. Padding is in none.
+// Neighbouring elements of one tensor that this rank updates, in device memory. Padding is in none.
 struct ShardRun {
   const planner::LocalTensor* tensor = nullptr;
   int unit = 0;
@@ -60,22 +60,21 @@ struct ShardRun {
 
 class UnitStore {
  public:
-  // Sets elements begin … begin + out.size() − 1 of the full tensor. Must not depend on how a
-  // tensor is cut into calls.
+  // Sets elements begin … begin + out.size() − 1 of the full tensor, in host memory. Must not
+  // depend on how a tensor is cut into calls.
   using Fill = std::function<void(const planner::TensorSpec& tensor, std::int64_t begin,
                                   std::span<float> out)>;
 
   // `units` are those of all chunks of the rank's stage (planner::stage_units), `tp_rank` its place
-  // among the ranks that hold other parts of them. Long loops are divided among the threads of
-  // `pool`; null: the caller's alone. Groups, ledger and pool must outlive the store. Throws Error
-  // (kUsage, NQD2050) for groups that are not those of the shape, and any call below for one out of
-  // order.
+  // among the ranks that hold other parts of them. All memory but snapshot() is the device's.
+  // Groups, ledger and device must outlive the store. Throws Error (kUsage, NQD2050) for groups
+  // that are not those of the shape, and any call below for one out of order.
   UnitStore(const planner::StateShape& shape, std::vector<planner::LocalUnit> units,
-            const StoreGroups& groups, std::int64_t tp_rank, MemoryLedger* ledger,
-            WorkerPool* pool = nullptr);
+            const StoreGroups& groups, std::int64_t tp_rank, MemoryLedger* ledger, Device& device);
 
   const std::vector<planner::LocalUnit>& units() const { return layout_.units; }
   const planner::StateShape& shape() const { return layout_.shape; }
+  Device& device() const { return layout_.device; }
   // Of dp.
   std::int64_t rank() const { return layout_.rank; }
   // Which of the parts of each unit is its own; 0 where units are not cut.
@@ -131,7 +130,7 @@ class UnitStore {
   void for_each_shard(const std::function<void(const ShardRun&)>& f);
   // The same, of what this rank saves (unit_runs.h).
   void for_each_saved(const std::function<void(const ShardRun&)>& f);
-  // Room for a copy of what this rank saves; empty where the shape has none.
+  // Room of the host for a copy of what this rank saves; empty where the shape has none.
   std::span<float> snapshot() const;
   // Collective under zero1 and zero2. After the update: 16-bit weights follow their master, and
   // ranks get each other's parts (acquire waits for what it needs).
@@ -160,7 +159,6 @@ class UnitStore {
   // Whether this rank counts the run's elements in norms.
   bool counts(const UnitRun& run) const;
   ExactSum squared(bool with_table);
-  void add_squares(const float* values, std::int64_t count, ExactSum& sum);
   void measure(int unit, const float* leaf);
   void overflow(int unit);
 
@@ -170,9 +168,8 @@ class UnitStore {
   WeightStore weights_;
   GradientStore gradients_;
   std::vector<UnitRun> held_;
-  std::vector<UnitRun> runs_;         // what of it this rank updates
-  std::vector<ShardRun> shards_;      // they, as callers see them
-  std::vector<ExactSum> of_threads_;  // of a call of add_squares
+  std::vector<UnitRun> runs_;     // what of it this rank updates
+  std::vector<ShardRun> shards_;  // they, as callers see them
   bool measures_ = false;
   bool overflows_ = false;
   ExactSum leaves_;

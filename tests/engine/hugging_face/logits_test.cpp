@@ -8,6 +8,7 @@
 #include <span>
 
 #include "collectives/world.h"
+#include "engine/device/cpu_device.h"
 #include "engine/models/transformer/transformer_chunk.h"
 #include "planner/layout/activation_buffers.h"
 #include "tests/engine/hugging_face/fixtures.h"
@@ -35,9 +36,9 @@ void forward(const planner::Config& config, const engine::HuggingFaceWeights& we
              std::vector<float>& logits) {
   const engine::TensorParallel tp{group.size() > 1 ? &group : nullptr, group.rank(), group.size(),
                                   config.parallel.sequence_parallel};
-  engine::FixedGemm products(nullptr);
-  engine::ActivationArena arena(planner::activation_buffers(config, 0), nullptr);
-  engine::TransformerChunk chunk(config, {}, 0, tp, arena, products);
+  engine::CpuDevice device;
+  engine::ActivationArena arena(planner::activation_buffers(config, 0), nullptr, device);
+  engine::TransformerChunk chunk(config, {}, 0, tp, arena, device);
   chunk.load_inputs(0, std::as_bytes(std::span(tokens)));
   chunk.load_targets(0, tokens);
   std::vector<std::vector<float>> units;

@@ -12,6 +12,7 @@
 
 #include "collectives/element.h"
 #include "collectives/world.h"
+#include "engine/device/cpu_device.h"
 #include "engine/models/transformer/transformer_chunk.h"
 #include "engine/philox.h"
 #include "planner/layout/layout.h"
@@ -67,22 +68,18 @@ class RankModel {
  public:
   RankModel(const planner::Config& config, const Tensors& weights, const engine::TensorParallel& tp,
             const ModelPass& pass)
-      : workers_(config.train.threads > 1
-                     ? std::make_unique<engine::WorkerPool>(static_cast<int>(config.train.threads))
-                     : nullptr),
-        products_(nullptr, workers_.get()) {
+      : device_(static_cast<int>(config.train.threads)) {
     const DType type = storage_type(config);
     for (std::int64_t stage = 0; stage < config.parallel.pp; ++stage) {
       ledgers_.push_back(std::make_unique<MemoryLedger>());
       const auto list = planner::activation_buffers(config, stage);
       for (const auto& buffer : list) listed_ += static_cast<std::uint64_t>(buffer.bytes);
-      arenas_.push_back(std::make_unique<ActivationArena>(list, ledgers_.back().get()));
+      arenas_.push_back(std::make_unique<ActivationArena>(list, ledgers_.back().get(), device_));
     }
     std::int64_t chunk = 0;
     for (const planner::ChunkLayers& layers : planner::chunk_layers(config)) {
       chunks_.emplace_back(config, pass.options, chunk++, tp,
-                           *arenas_[static_cast<std::size_t>(layers.stage)], products_,
-                           workers_.get());
+                           *arenas_[static_cast<std::size_t>(layers.stage)], device_);
       states_.emplace_back();
       for (const LocalUnit& unit : chunks_.back().units()) {
         states_.back().push_back(make_state(unit, weights, type));
@@ -186,8 +183,7 @@ class RankModel {
     }
   }
 
-  std::unique_ptr<engine::WorkerPool> workers_;
-  engine::FixedGemm products_;
+  engine::CpuDevice device_;
   std::vector<std::unique_ptr<MemoryLedger>> ledgers_;
   std::vector<std::unique_ptr<ActivationArena>> arenas_;
   std::vector<TransformerChunk> chunks_;

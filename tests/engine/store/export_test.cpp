@@ -1,5 +1,6 @@
 // One model on many meshes: whole tensors, their digest, and the norm of all gradients.
 #include "engine/parallel/store/export.h"
+#include "engine/device/cpu_device.h"
 
 #include <doctest/doctest.h>
 
@@ -111,9 +112,10 @@ Outcome outcome_on(const Mesh& mesh, bool tied, collectives::Numerics numerics) 
   Outcome outcome;
   collectives::run_threads(static_cast<int>(config.parallel.ranks()), {}, [&](Communicator& world) {
     const RankGroups groups(world, config);
+    engine::CpuDevice device;
     engine::UnitStore store(planner::state_shape(config),
                             planner::stage_units(config, groups.place.pp, groups.place.tp),
-                            groups.groups(), groups.place.tp, nullptr);
+                            groups.groups(), groups.place.tp, nullptr, device);
     store.initialize(toy::fill);
     give_gradients(store, groups.place.dp == 0);
     Outcome mine;

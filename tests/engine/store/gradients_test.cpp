@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "engine/device/cpu_device.h"
 #include "engine/threads/worker_pool.h"
 #include "planner/layout/state_buffers.h"
 #include "tests/cases/store_cases.h"
@@ -83,9 +84,10 @@ TEST_CASE("1024 micro-gradients of 1 + 2^-9 under bfloat16 weights add up exactl
       Case one{engine, 2, 1, 512, numerics, DType::kBFloat16};
       CHECK_NOTHROW(toy::run(one, [&](Communicator& world) {
         const toy::Groups groups(world, one);
+        engine::CpuDevice device;
         engine::UnitStore store(toy::shape_of(one),
                                 {toy::unit(planner::UnitRole::kLayer, "layer", {5})},
-                                groups.groups(), 0, nullptr);
+                                groups.groups(), 0, nullptr, device);
         toy::run_gradients(
             store, [](const std::string&, std::int64_t, std::int64_t) { return 1 + 0x1p-9F; });
         toy::for_each_gradient(store, [&](const planner::LocalUnit&, std::int64_t, float sum) {
@@ -105,14 +107,17 @@ TEST_CASE("squared gradients count every parameter once") {
         expected.add_squares(sums);
       CHECK_NOTHROW(toy::run(one, [&](Communicator& world) {
         const toy::Groups groups(world, one);
-        engine::UnitStore store(toy::shape_of(one), toy::units(), groups.groups(), 0, nullptr);
+        engine::CpuDevice device;
+        engine::UnitStore store(toy::shape_of(one), toy::units(), groups.groups(), 0, nullptr,
+                                device);
         toy::run_gradients(store);
         engine::ExactSum::Words words = store.squared_gradients().words();
         const auto bytes = std::as_writable_bytes(std::span(words));
         world.all_reduce(bytes, bytes, DType::kInt64, collectives::ReduceOp::kSum);
         expect(engine::ExactSum(words).words() == expected.words(), one, "sum of squares");
         // Of tensors that all tp ranks hold, only the first counts.
-        engine::UnitStore other(toy::shape_of(one), toy::units(), groups.groups(), 1, nullptr);
+        engine::UnitStore other(toy::shape_of(one), toy::units(), groups.groups(), 1, nullptr,
+                                device);
         toy::run_gradients(other);
         expect(other.squared_gradients().value() == 0, one, "replicas over tp are counted twice");
       }));
@@ -130,8 +135,8 @@ TEST_CASE("threads of a rank change nothing") {
     std::vector<engine::ExactSum::Words> squares;
     std::vector<std::vector<float>> weights;
     for (const int threads : {1, 3}) {
-      engine::WorkerPool pool(threads);
-      engine::UnitStore store(toy::shape_of(one), units, groups.groups(), 0, nullptr, &pool);
+      engine::CpuDevice device(threads);
+      engine::UnitStore store(toy::shape_of(one), units, groups.groups(), 0, nullptr, device);
       store.initialize(toy::fill);
       toy::run_gradients(store);
       squares.push_back(store.squared_gradients().words());
@@ -150,7 +155,9 @@ TEST_CASE("a sum that is left out is noticed under every engine") {
         Case{Engine::kHsdp, 4, 2, 1}}) {
     CHECK_NOTHROW(toy::run(one, [&](Communicator& world) {
       const toy::Groups groups(world, one);
-      engine::UnitStore store(toy::shape_of(one), toy::units(), groups.groups(), 0, nullptr);
+      engine::CpuDevice device;
+      engine::UnitStore store(toy::shape_of(one), toy::units(), groups.groups(), 0, nullptr,
+                              device);
       store.seed_fault_for_test(engine::StoreFault::kSkippedSum);
       const toy::Sums& sums = toy::definition(std::int64_t{one.dp} * one.micro_batches);
       for (int step = 0; step < 2; ++step) {
@@ -213,7 +220,9 @@ TEST_CASE("squares of the leaves alone are those of every micro-batch, on every 
         const Case one{engine, dp, 1, 12 / dp, numerics};
         CHECK_NOTHROW(toy::run(one, [&](Communicator& world) {
           const toy::Groups groups(world, one);
-          engine::UnitStore store(toy::shape_of(one), toy::units(), groups.groups(), 0, nullptr);
+          engine::CpuDevice device;
+          engine::UnitStore store(toy::shape_of(one), toy::units(), groups.groups(), 0, nullptr,
+                                  device);
           store.measure_leaves(true);
           toy::run_gradients(store);
           const planner::StateShape& shape = store.shape();

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "engine/device/cpu_device.h"
 #include "tests/cases/store_toy.h"
 
 using namespace nqd;
@@ -20,7 +21,8 @@ namespace {
 
 // The code of what `f` throws on a store of one rank.
 std::string code_of(const Case& one, const std::function<void(engine::UnitStore&)>& f) {
-  engine::UnitStore store(toy::shape_of(one), toy::units(), {}, 0, nullptr);
+  engine::CpuDevice device;
+  engine::UnitStore store(toy::shape_of(one), toy::units(), {}, 0, nullptr, device);
   store.initialize(toy::fill);
   store.begin_step();
   try {
@@ -53,7 +55,8 @@ TEST_CASE("gradients that are missing, too many or never begun") {
 TEST_CASE("a fresh gradient whose matrices the caller sets: vectors and padding are zero") {
   for (const Engine engine : {Engine::kDdp, Engine::kZero1, Engine::kZero3}) {
     const Case one{engine, 1, 1, 2, Numerics::kFast};
-    engine::UnitStore store(toy::shape_of(one), toy::units(), {}, 0, nullptr);
+    engine::CpuDevice device;
+    engine::UnitStore store(toy::shape_of(one), toy::units(), {}, 0, nullptr, device);
     for (int step = 0; step < 2; ++step) {
       store.begin_step();
       for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
@@ -79,14 +82,17 @@ TEST_CASE("a fresh gradient whose matrices the caller sets: vectors and padding 
 
 TEST_CASE("groups of another size than the shape says") {
   const Case one{Engine::kDdp, 2};
-  CHECK_THROWS_AS(engine::UnitStore(toy::shape_of(one), toy::units(), {}, 0, nullptr), Error);
+  engine::CpuDevice device;
+  CHECK_THROWS_AS(engine::UnitStore(toy::shape_of(one), toy::units(), {}, 0, nullptr, device),
+                  Error);
 }
 
 TEST_CASE("zero3: more units held than there are buffers, weights that change while held") {
   const Case one{Engine::kZero3, 2, 1, 1, Numerics::kFast};
   CHECK_NOTHROW(toy::run(one, [&](Communicator& world) {
     const toy::Groups groups(world, one);
-    engine::UnitStore store(toy::shape_of(one), toy::units(), groups.groups(), 0, nullptr);
+    engine::CpuDevice device;
+    engine::UnitStore store(toy::shape_of(one), toy::units(), groups.groups(), 0, nullptr, device);
     const auto fails = [&](const std::function<void()>& f) {
       try {
         f();
@@ -111,7 +117,8 @@ TEST_CASE("zero3: more units held than there are buffers, weights that change wh
 
 TEST_CASE("a gradient that is not finite is named") {
   const Case one{Engine::kDdp, 1, 1, 1, Numerics::kCanonical};
-  engine::UnitStore store(toy::shape_of(one), toy::units(), {}, 0, nullptr);
+  engine::CpuDevice device;
+  engine::UnitStore store(toy::shape_of(one), toy::units(), {}, 0, nullptr, device);
   toy::run_gradients(store);
   CHECK(!store.first_non_finite());
   toy::run_gradients(store, [](const std::string& unit, std::int64_t element, std::int64_t) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "collectives/world.h"
+#include "engine/device/cpu_device.h"
 #include "planner/layout/state_traffic.h"
 #include "tests/cases/store_toy.h"
 
@@ -54,7 +55,9 @@ TEST_CASE("both uses on one stage: two trees, then their sum, counted once in th
   for (const Case& one : few_cases()) {
     CHECK_NOTHROW(toy::run(one, [&](Communicator& world) {
       const toy::Groups groups(world, one);
-      engine::UnitStore store(toy::shape_of(one), toy::tied_units(), groups.groups(), 0, nullptr);
+      engine::CpuDevice device;
+      engine::UnitStore store(toy::shape_of(one), toy::tied_units(), groups.groups(), 0, nullptr,
+                              device);
       store.initialize(toy::fill);
       const auto tied = static_cast<int>(store.units().size()) - 1;
       const std::byte* const table = store.acquire(0);
@@ -96,7 +99,8 @@ TEST_CASE("uses on two stages: both ends have the same gradient and stay equal")
       const int table = stage == 0 ? 0 : 1;
       planner::StateShape shape = toy::shape_of(one);
       shape.tied_ends = true;
-      engine::UnitStore store(shape, units, with, 0, nullptr);
+      engine::CpuDevice device;
+      engine::UnitStore store(shape, units, with, 0, nullptr, device);
       // The tensor's name is the table's on both.
       store.initialize([](const planner::TensorSpec&, std::int64_t begin, std::span<float> out) {
         for (std::size_t i = 0; i < out.size(); ++i) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/device/cpu_device.h"
 #include "engine/parallel/store/export.h"
 #include "tests/cases/store_toy.h"
 
@@ -38,7 +39,8 @@ Outcome train(const Case& one) {
   Outcome outcome;
   toy::run(one, [&](Communicator& world) {
     const toy::Groups groups(world, one);
-    engine::UnitStore store(toy::shape_of(one), toy::units(), groups.groups(), 0, nullptr);
+    engine::CpuDevice device;
+    engine::UnitStore store(toy::shape_of(one), toy::units(), groups.groups(), 0, nullptr, device);
     store.initialize(toy::fill);
     for (int step = 0; step < 3; ++step) {
       toy::run_gradients(store);
@@ -91,7 +93,9 @@ TEST_CASE("weights begin as they are filled, and 16-bit ones are their master ro
       const Case one{engine, 3, 1, 1, Numerics::kCanonical, type};
       CHECK_NOTHROW(toy::run(one, [&](Communicator& world) {
         const toy::Groups groups(world, one);
-        engine::UnitStore store(toy::shape_of(one), toy::units(), groups.groups(), 0, nullptr);
+        engine::CpuDevice device;
+        engine::UnitStore store(toy::shape_of(one), toy::units(), groups.groups(), 0, nullptr,
+                                device);
         store.initialize(toy::fill);
         const std::vector<float> found = toy::all_weights(store);
         expect(found.size() == expected.size(), one, "elements");
@@ -116,7 +120,8 @@ TEST_CASE("zero3 gathers once a use, ahead of it where asked, and never what is 
   const Case one{Engine::kZero3, 2, 1, 1, Numerics::kCanonical};
   CHECK_NOTHROW(toy::run(one, [&](Communicator& world) {
     const toy::Groups groups(world, one);
-    engine::UnitStore store(toy::shape_of(one), toy::units(), groups.groups(), 0, nullptr);
+    engine::CpuDevice device;
+    engine::UnitStore store(toy::shape_of(one), toy::units(), groups.groups(), 0, nullptr, device);
     store.initialize(toy::fill);
     const auto gathers = [&] {
       const auto traffic = groups.dp().traffic();
@@ -166,7 +171,9 @@ TEST_CASE("a unit that is not gathered again is noticed") {
     for (std::vector<float>* const found : {&right, &stale}) {
       CHECK_NOTHROW(toy::run(one, [&](Communicator& world) {
         const toy::Groups groups(world, one);
-        engine::UnitStore store(toy::shape_of(one), toy::units(), groups.groups(), 0, nullptr);
+        engine::CpuDevice device;
+        engine::UnitStore store(toy::shape_of(one), toy::units(), groups.groups(), 0, nullptr,
+                                device);
         store.initialize(toy::fill);
         if (found == &stale) store.seed_fault_for_test(engine::StoreFault::kStaleGather);
         toy::all_weights(store);

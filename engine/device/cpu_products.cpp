@@ -1,7 +1,6 @@
-#include "engine/models/transformer/products.h"
+#include "engine/device/cpu_products.h"
 
 #include <algorithm>
-#include <bit>
 #include <stdexcept>
 
 #include "engine/gemm/shared_gemm.h"
@@ -25,22 +24,15 @@ FixedInput at(const FixedInput& x, std::int64_t row, std::int64_t column) {
   return moved;
 }
 
-std::int64_t slice_width(std::int64_t full, int total) { return (full + total - 1) / total; }
-
 }  // namespace
 
-KSlices SliceShare::of(std::int64_t full) const {
-  if (!canonical) return {};
-  return {total, first, first + count, slice_width(full, total)};
-}
-
-Products::Products(FixedGemm& fixed, const SliceShare& share, float* scratch, WorkerPool* workers)
+CpuProducts::CpuProducts(FixedGemm& fixed, const SliceShare& share, float* scratch, WorkerPool* workers)
     : fixed_(fixed), share_(share), scratch_(scratch), workers_(workers) {
   if (workers == nullptr || workers == fixed.pool()) return;
   throw std::invalid_argument("a chunk and its products need the same workers");
 }
 
-void Products::run(const FixedProduct& product) {
+void CpuProducts::run(const FixedProduct& product) {
   if (share_.canonical || !is_float32(product)) return fixed_.run(product);
   shared_gemm(workers_, product.a.op, product.b.op, product.m, product.n, product.k, product.alpha,
               static_cast<const float*>(product.a.data), product.a.stride,
@@ -49,12 +41,12 @@ void Products::run(const FixedProduct& product) {
               product.c.stride);
 }
 
-void Products::run_sliced(FixedProduct product, std::int64_t full) {
+void CpuProducts::run_sliced(FixedProduct product, std::int64_t full) {
   product.slices = share_.of(full);
   run(product);
 }
 
-void Products::run_stacked(float* out, std::int64_t m, std::int64_t n,
+void CpuProducts::run_stacked(float* out, std::int64_t m, std::int64_t n,
                            std::span<const StackedBlock> blocks, int tp) {
   if (blocks.size() == 1) {
     const StackedBlock& one = blocks.front();
@@ -68,7 +60,7 @@ void Products::run_stacked(float* out, std::int64_t m, std::int64_t n,
   }
 }
 
-void Products::run_slices(float* out, std::int64_t m, std::int64_t n,
+void CpuProducts::run_slices(float* out, std::int64_t m, std::int64_t n,
                           std::span<const StackedBlock> blocks, int tp) {
   const int workers = workers_ == nullptr ? 1 : workers_->threads();
   const auto work = [&](int worker) {
@@ -89,7 +81,7 @@ void Products::run_slices(float* out, std::int64_t m, std::int64_t n,
 }
 
 // Partial sums of finished nodes wait on a stack, nearest on top, as in a binary counter.
-void Products::add_slices(float* out, const SlicedRows& rows, std::int64_t n,
+void CpuProducts::add_slices(float* out, const SlicedRows& rows, std::int64_t n,
                           std::span<const StackedBlock> blocks, int tp) {
   const auto add = [&](float* __restrict to, const float* __restrict from) {
     for (std::int64_t i = 0; i < rows.count * n; ++i) to[i] += from[i];
@@ -110,11 +102,11 @@ void Products::add_slices(float* out, const SlicedRows& rows, std::int64_t n,
   for (; height > 1; --height) add(level(height - 2), level(height - 1));
 }
 
-void Products::run_slice(float* out, const SlicedRows& rows, std::int64_t n,
+void CpuProducts::run_slice(float* out, const SlicedRows& rows, std::int64_t n,
                          std::span<const StackedBlock> blocks, int tp, int slice) {
   bool accumulate = false;
   for (const StackedBlock& block : blocks) {
-    const std::int64_t part = slice_width(block.width * tp, share_.total);
+    const std::int64_t part = share_.width(block.width * tp);
     const std::int64_t begin = std::min((slice - share_.first) * part, block.width);
     const std::int64_t width = std::min(part, block.width - begin);
     if (width == 0 && accumulate) continue;

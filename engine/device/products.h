@@ -9,7 +9,6 @@
 
 #include "base/dtype.h"
 #include "engine/gemm/fixed/fixed_gemm.h"
-#include "engine/threads/worker_pool.h"
 
 namespace nqd::engine {
 
@@ -56,45 +55,28 @@ struct SliceShare {
   int count = 1;
 
   // Of a sum over `full` terms of all tp ranks together.
-  KSlices of(std::int64_t full) const;
+  KSlices of(std::int64_t full) const {
+    return canonical ? KSlices{total, first, first + count, width(full)} : KSlices{};
+  }
+  // Terms of a slice.
+  std::int64_t width(std::int64_t full) const { return (full + total - 1) / total; }
 };
 
+// Operations in the order of Device, on its memory.
 class Products {
  public:
-  // `scratch`: planner::product_scratch_elements floats. `workers`: of the library's products, and
-  // then those of `fixed` too (else std::invalid_argument: it has packing buffers for its own).
-  Products(FixedGemm& fixed, const SliceShare& share, float* scratch, WorkerPool* workers);
+  virtual ~Products() = default;
 
-  // Fast numerics compute products of float32 by the library, all else by `fixed`.
-  void run(const FixedProduct& product);
+  // In canonical numerics the bits of FixedProduct; in fast numerics the device chooses the order of
+  // the sums, and a product of equal operands has equal bits.
+  virtual void run(const FixedProduct& product) = 0;
   // The rank's part of a product whose k is divided by tp, `full` in all: a node of the tree over
   // slices.
-  void run_sliced(FixedProduct product, std::int64_t full);
+  virtual void run_sliced(FixedProduct product, std::int64_t full) = 0;
   // The same for the sum over stacked blocks, each divided by tp: out [m,n] float32. A slice is one
   // chain through its part of every block in turn.
-  void run_stacked(float* out, std::int64_t m, std::int64_t n, std::span<const StackedBlock> blocks,
-                   int tp);
-
- private:
-  // Rows of a result that one worker computes by slices, and where their partial sums lie.
-  struct SlicedRows {
-    std::int64_t first, count;
-    float* scratch;
-    std::int64_t scratch_rows;  // from one level of the tree to the next
-    int worker;
-  };
-
-  void run_slices(float* out, std::int64_t m, std::int64_t n, std::span<const StackedBlock> blocks,
-                  int tp);
-  void add_slices(float* out, const SlicedRows& rows, std::int64_t n,
-                  std::span<const StackedBlock> blocks, int tp);
-  void run_slice(float* out, const SlicedRows& rows, std::int64_t n,
-                 std::span<const StackedBlock> blocks, int tp, int slice);
-
-  FixedGemm& fixed_;
-  SliceShare share_;
-  float* scratch_;
-  WorkerPool* workers_;
+  virtual void run_stacked(float* out, std::int64_t m, std::int64_t n,
+                           std::span<const StackedBlock> blocks, int tp) = 0;
 };
 
 }  // namespace nqd::engine

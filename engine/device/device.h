@@ -1,0 +1,107 @@
+// Where the tensors of a rank lie, and who works on them. Everything above this line (models,
+// stores, the update, the step) says which operation comes when, and never touches an element.
+//
+// Order. Operations run in the order of their calls, and may run later than the call returns. What
+// they are given by pointer has to be as it is until then; what they are given by value, or as
+// `from` of upload(), need not. So the host may ask for a whole step ahead of the device.
+//
+// The host may use device memory only through upload(), download(), host_view() and the operations
+// that return something, which all wait for what was asked before. Messages between ranks are
+// outside of the order: synchronize() before one starts that reads or writes device memory, and no
+// operation on that memory until it is complete.
+//
+// Pointers are to device memory unless a comment says host. One thread at a time calls an object.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/dtype.h"
+#include "base/ledger.h"
+#include "engine/device/kernels.h"
+#include "engine/device/products.h"
+#include "engine/numerics/exact_sum.h"
+#include "engine/optimizer/adamw.h"
+#include "engine/optimizer/sgd.h"
+
+namespace nqd::engine {
+
+// A zero-filled block, aligned to 64 bytes or more, from construction to destruction.
+class DeviceMemory {
+ public:
+  virtual ~DeviceMemory() = default;
+  std::byte* data() const { return data_; }
+
+ protected:
+  explicit DeviceMemory(std::byte* data) : data_(data) {}
+
+ private:
+  std::byte* data_;
+};
+
+// Whether collectives find the block faster than any other (collectives/shared/shared_buffer.h).
+enum class Reach : bool { kOwn, kShared };
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  // The ledger, which must outlive the block, counts `bytes` under `tag` while it lives; null
+  // counts nothing. Throws std::bad_alloc where the device has no room.
+  virtual std::unique_ptr<DeviceMemory> allocate(MemoryLedger* ledger, MemoryTag tag,
+                                                 std::size_t bytes, Reach reach) = 0;
+
+  // The operations of models that store their tensors as S: float, BFloat16 or Float16. Live as
+  // long as the device.
+  template <typename S>
+  Kernels<S>& kernels() {
+    return kernels_for(static_cast<S*>(nullptr));
+  }
+  // `scratch`: planner::product_scratch_elements floats.
+  virtual std::unique_ptr<Products> make_products(const SliceShare& share, float* scratch) = 0;
+
+  // `from` in host memory, which may change as soon as the call returns.
+  virtual void upload(void* to, const void* from, std::size_t bytes) = 0;
+  // `to` in host memory.
+  virtual void download(void* to, const void* from, std::size_t bytes) = 0;
+  // Where the host reads what lies at `data`; valid until the next call or until `data` changes. On
+  // a CPU the place itself.
+  virtual const std::byte* host_view(const void* data, std::size_t bytes) = 0;
+  // Returns when all operations so far are done.
+  virtual void synchronize() = 0;
+
+  virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
+  virtual void zero(float* values, std::int64_t count) = 0;
+  // to[i] += from[i].
+  virtual void add(float* to, const float* from, std::int64_t count) = 0;
+  // Adds `leaf` to the first of `sums` (at most 64), that to the second and so on, the sums on the
+  // left: the last receives the result, the others are left as they were. Every NaN becomes the
+  // machine's (collectives/canonical/accumulator.h).
+  virtual void add_through(std::span<float* const> sums, const float* leaf, std::int64_t count) = 0;
+  // to[i] = from[i], rounded to nearest even. `type` is kBFloat16 or kFloat16.
+  virtual void narrow(void* to, DType type, const float* from, std::int64_t count) = 0;
+
+  // Adds Σ values². Exact on a CPU; elsewhere to within the rounding of a sum in float64 in a fixed
+  // order. Waits.
+  virtual void add_squares(ExactSum& sum, const float* values, std::int64_t count) = 0;
+  // The index of the first infinity or NaN, or -1. Waits.
+  virtual std::int64_t first_non_finite(const float* values, std::int64_t count) = 0;
+
+  // engine/optimizer/adamw.h and sgd.h, in float32.
+  virtual void adamw_step(std::span<float> weights, std::span<const float> gradients,
+                          std::span<float> m, std::span<float> v, std::int64_t step,
+                          const AdamwOptions& options) = 0;
+  virtual void sgd_step(std::span<float> weights, std::span<const float> gradients,
+                        std::span<float> velocity, const SgdOptions& options) = 0;
+  virtual void ema_step(std::span<float> average, std::span<const float> weights, float decay) = 0;
+
+ private:
+  // The argument chooses the overload and is null.
+  virtual Kernels<float>& kernels_for(float*) = 0;
+  virtual Kernels<BFloat16>& kernels_for(BFloat16*) = 0;
+  virtual Kernels<Float16>& kernels_for(Float16*) = 0;
+};
+
+}  // namespace nqd::engine

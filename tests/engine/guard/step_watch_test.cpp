@@ -36,7 +36,7 @@ TEST_CASE("threads that compute for ever, all of them or one, are reported and e
     CHECK(WEXITSTATUS(status) == 4);
     const std::string said = read_file(log);
     CAPTURE(said);
-    CHECK(said.find(" did not complete step 5 within 3.5") != std::string::npos);
+    CHECK(said.find(" did not complete step 5 within ") != std::string::npos);
     CHECK(said.find("NQD4002") == said.rfind("NQD4002"));
     if (hung == 1) CHECK(said.find("rank 1 did not complete") != std::string::npos);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;

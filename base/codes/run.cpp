@@ -97,9 +97,14 @@ constexpr std::array kTable = {
     CodeInfo{"NQD3060", "the CUDA device asked for cannot be used",
              "There is no device of that number, or no driver that sees one. CUDA_VISIBLE_DEVICES "
              "hides devices and counts the others from 0. `nqd doctor` lists what is there."},
+    CodeInfo{"NQD3061", "cuBLASLt cannot be used",
+             "Matrix products in fast numerics on a GPU are those of cuBLASLt, which is opened when "
+             "a run starts. It was not found, or is another version than the one that nqd was "
+             "built for. Install the toolkit's libraries, or set LD_LIBRARY_PATH."},
     CodeInfo{"NQD3062", "a shape that a CUDA kernel does not take",
-             "Attention on a GPU takes heads of at most 256 columns, and a launch at most 2^31 - 1 "
-             "blocks. The message says which limit it is."},
+             "Attention on a GPU takes heads of at most 256 columns, a canonical product at most 15 "
+             "slices of a rank, and a launch at most 2^31 - 1 blocks. The message says which limit "
+             "it is."},
     // 4000: run-time faults
     CodeInfo{"NQD4001", "a rank was lost or failed",
              "A rank of the job died, or reported an error, while others needed it. The message "

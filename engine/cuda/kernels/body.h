@@ -97,10 +97,10 @@ struct Smaller {
   }
 };
 
-// Sums in the tree of collectives/canonical/tree.h, of up to 65535 contributions that come in
-// ascending order: those of the binary digits of their number wait for their siblings. Every loop
-// has constant bounds, so that what waits stays in registers.
-template <typename T>
+// Sums in the tree of collectives/canonical/tree.h, of fewer than 2^kLevels contributions that come
+// in ascending order: those of the binary digits of their number wait for their siblings. Every
+// loop has constant bounds, so that what waits stays in registers.
+template <typename T, int kLevels = 16>
 class TreeSum {
  public:
   NQD_DEVICE void add(T value) {
@@ -116,7 +116,7 @@ class TreeSum {
   }
   // The sum of what was added; 0 of nothing.
   NQD_DEVICE T total() const {
-    T sum = T(0);
+    T sum{};
     bool any = false;
     NQD_UNROLL
     for (int level = 0; level < kLevels; ++level) {
@@ -128,7 +128,6 @@ class TreeSum {
   }
 
  private:
-  static constexpr int kLevels = 16;
   T waiting_[kLevels] = {};
   std::uint32_t count_ = 0;
 };

@@ -20,6 +20,10 @@ void add_all(StreamHandle stream, float* to, const S* from, std::int64_t n) {
 void scale_all(StreamHandle stream, float* x, float factor, std::int64_t n) {
   bodies::scale_all(Launch(stream), x, factor, n);
 }
+void add_through(StreamHandle stream, std::span<float* const> sums, const float* leaf,
+                 std::int64_t n) {
+  bodies::add_through(Launch(stream), sums, leaf, n);
+}
 template <typename S>
 void first_non_finite(StreamHandle stream, std::int64_t* index, const S* x, std::int64_t n,
                       std::int64_t* scratch) {

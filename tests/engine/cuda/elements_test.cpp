@@ -10,6 +10,7 @@
 #include "engine/cuda/kernels/bodies/activations.h"
 #include "engine/cuda/kernels/bodies/convert.h"
 #include "engine/cuda/kernels/bodies/epilogue.h"
+#include "engine/cuda/kernels/bodies/pooling.h"
 #include "engine/cuda/kernels/bodies/rotary.h"
 #include "tests/engine/cuda/host_block.h"
 
@@ -121,6 +122,51 @@ TEST_CASE("the first number that is not finite is found, wherever it is") {
   CHECK(first() == n - 1);
   x[77777] = to_bfloat16(-std::numeric_limits<float>::infinity());
   CHECK(first() == 77777);
+}
+
+TEST_CASE("a leaf is added to one sum after the other, and the last one keeps the result") {
+  for (const std::int64_t n : {std::int64_t{64}, std::int64_t{13}}) {
+    const auto leaf = random_stored<float>(index(n), 1), a = random_stored<float>(index(n), 2),
+               b = random_stored<float>(index(n), 3);
+    auto first = a;
+    const auto last = emulate([&](const auto& run) {
+      auto out = b;
+      float* const sums[] = {first.data(), out.data()};
+      bodies::add_through(run, sums, leaf.data(), n);
+      return out;
+    });
+    CHECK(same_bits(first, a));
+    for (std::size_t i = 0; i < index(n); ++i) REQUIRE(last[i] == b[i] + (a[i] + leaf[i]));
+  }
+}
+
+TEST_CASE_TEMPLATE("means of rows, their gradient and repeated rows have the CPU's bits", S, float,
+                   BFloat16) {
+  const cpu::PoolingShape shape{3, 7, 20, 24};
+  const auto in = random_stored<S>(index(shape.samples * shape.steps * shape.stride), 1);
+  std::vector<S> mean(index(shape.samples * shape.stride));
+  cpu::mean_rows(mean.data(), in.data(), shape);
+  CHECK(same_bits(mean, emulate([&](const auto& run) {
+                    std::vector<S> out(mean.size());
+                    bodies::mean_rows(run, out.data(), in.data(), shape);
+                    return out;
+                  })));
+  const auto d = random_stored<float>(60, 2);
+  std::vector<float> d_in(15 * 20);
+  cpu::mean_rows_backward(d_in.data(), d.data(), 4, 15, 7, 20);
+  CHECK(same_bits(d_in, emulate([&](const auto& run) {
+                    std::vector<float> out(d_in.size());
+                    bodies::mean_rows_backward(run, out.data(), d.data(), 4, 15, 7, 20);
+                    return out;
+                  })));
+  const auto rows = emulate([&](const auto& run) {
+    std::vector<float> out(3 * 24, -1);
+    bodies::spread_row(run, out.data(), 24, in.data(), 3, 20);
+    return out;
+  });
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    REQUIRE(rows[i] == (i % 24 < 20 ? cpu::widen(in[i % 24]) : -1.0F));
+  }
 }
 
 TEST_CASE_TEMPLATE("rotary turns and turns back with the CPU's bits", S, float, BFloat16) {

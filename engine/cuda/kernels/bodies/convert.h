@@ -55,6 +55,24 @@ struct Scale {
   }
 };
 
+struct AddThrough {
+  static constexpr const char* kName = "add_through";
+  static constexpr int kWidth = kPackWidth<float>;
+  float* sums[kMostSums];
+  int count;
+  const float* leaf;
+
+  template <typename Block, int kCount>
+  NQD_DEVICE void at(std::int64_t i) const {
+    Pack<float, kCount> value = load<kCount>(leaf + i);
+    for (int s = 0; s < count; ++s) {
+      const Pack<float, kCount> sum = load<kCount>(sums[s] + i);
+      for (int k = 0; k < kCount; ++k) value.values[k] = sum.values[k] + value.values[k];
+    }
+    store(sums[count - 1] + i, value);
+  }
+};
+
 // Block b takes the elements b · kThreads + thread, and on in steps of all threads of the grid:
 // smallest[b] is the index of its first infinity or NaN, else n.
 template <typename S>
@@ -133,6 +151,16 @@ void add_all(const Run& run, float* to, const S* from, std::int64_t n) {
 template <typename Run>
 void scale_all(const Run& run, float* x, float factor, std::int64_t n) {
   run_elements(run, Scale{x, factor}, n, are_aligned(x));
+}
+template <typename Run>
+void add_through(const Run& run, std::span<float* const> sums, const float* leaf, std::int64_t n) {
+  AddThrough op{{}, static_cast<int>(sums.size()), leaf};
+  bool packed = are_aligned(leaf);
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    op.sums[i] = sums[i];
+    packed = packed && are_aligned(sums[i]);
+  }
+  run_elements(run, op, n, packed);
 }
 template <typename S, typename Run>
 void first_non_finite(const Run& run, std::int64_t* index, const S* x, std::int64_t n,

@@ -45,8 +45,6 @@ class PointToPointCommunicator final : public Communicator {
   void set_deadline(std::chrono::milliseconds deadline) override;
 
  private:
-  // Throws Error (kUsage) for a call whose buffers or root do not fit.
-  void check(const CollectiveCall& call) const;
   // Calls `operation` here, or behind the asynchronous operations that are pending.
   template <typename Operation>
   void run_in_order(Operation&& operation);
@@ -56,7 +54,6 @@ class PointToPointCommunicator final : public Communicator {
                 Algorithm resolved);
   // Waits until the caller owns the transport.
   void drain() const;
-  void check_peer(int peer) const;
   bool can_run(Collective collective, Algorithm algorithm) const;
 
   std::shared_ptr<Transport> transport_;

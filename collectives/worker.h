@@ -13,8 +13,11 @@
 
 namespace nqd::collectives {
 
-// One operation: its outcome, shared by the worker that sets it and the Work that waits for it.
+// One operation: its outcome, shared by the worker that sets it and the Work that waits for it. A
+// backend whose operations run without a worker has a state of its own, whose wait() sets the
+// outcome.
 struct Work::State {
+  virtual ~State() = default;
   std::function<void()> operation;
   std::function<void()> on_error;  // run in wait(), before the error is rethrown
   std::mutex mutex;
@@ -23,8 +26,8 @@ struct Work::State {
   std::exception_ptr error;
   double elapsed_s = 0;
 
-  void run();   // on the worker
-  void wait();  // on the caller; never throws the error
+  void run();           // on the worker
+  virtual void wait();  // on the caller; never throws the error
 };
 
 class Worker {

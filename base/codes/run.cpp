@@ -95,8 +95,9 @@ constexpr std::array kTable = {
              "calibration, and canary.json in the run's folder has the figures. Every step waits "
              "for the slowest rank: mend it, or leave that host out."},
     CodeInfo{"NQD3060", "the CUDA device asked for cannot be used",
-             "There is no device of that number, or no driver that sees one. CUDA_VISIBLE_DEVICES "
-             "hides devices and counts the others from 0. `nqd doctor` lists what is there."},
+             "This build has no CUDA (NQD_WITH_CUDA), there is no device of that number, or no "
+             "driver that sees one. CUDA_VISIBLE_DEVICES hides devices and counts the others from "
+             "0. `nqd doctor` lists what is there. Ranks on CPUs need none."},
     CodeInfo{"NQD3061", "cuBLASLt cannot be used",
              "Matrix products in fast numerics on a GPU are those of cuBLASLt, which is opened when "
              "a run starts. It was not found, or is another version than the one that nqd was "
@@ -105,6 +106,15 @@ constexpr std::array kTable = {
              "Attention on a GPU takes heads of at most 256 columns, a canonical product at most 15 "
              "slices of a rank, and a launch at most 2^31 - 1 blocks. The message says which limit "
              "it is."},
+    CodeInfo{"NQD3063", "ranks share a GPU",
+             "NCCL takes one rank a GPU (several from 2.30 on, with NCCL_MULTI_RANK_GPU_ENABLE=1). "
+             "The message names the ranks and the GPU, by UUID. Start as many ranks on a host as "
+             "it has GPUs, and let each see its own: all GPUs visible to all ranks, or "
+             "CUDA_VISIBLE_DEVICES set by local rank. Backends that stage through the host let "
+             "ranks share one."},
+    CodeInfo{"NQD3064", "NCCL cannot be used",
+             "The nccl backend needs a build with NQD_WITH_NCCL, and the same version of the "
+             "library on all hosts. The message says what is missing, or which rank differs."},
     // 4000: run-time faults
     CodeInfo{"NQD4001", "a rank was lost or failed",
              "A rank of the job died, or reported an error, while others needed it. The message "
@@ -141,6 +151,10 @@ constexpr std::array kTable = {
         "other ranks of a host, or reads their "
         "private memory (process_vm_readv). It worked when the group was made and fails now: "
         "most often this process has run out of memory, mappings or open files."},
+    CodeInfo{"NQD4012", "NCCL reported an error",
+             "A call into NCCL failed, or its asynchronous error said so. The message has the "
+             "rank, the call and NCCL's own text; the communicator has been aborted. When another "
+             "rank was lost, NQD4001 names it instead."},
     CodeInfo{"NQD4020", "a checkpoint did not read back",
              "What a save wrote and synced came back from the disk as something else. LATEST still "
              "names the generation before it."},

@@ -11,8 +11,8 @@ void Cases::all_reduce() {
       if (op == ReduceOp::kAvg && is_integer(type)) continue;
       for (const std::size_t count : counts()) {
         for (const Algorithm algorithm :
-             {Algorithm::kRing, Algorithm::kTree, Algorithm::kRecursiveDoubling,
-              Algorithm::kHalvingDoubling, Algorithm::kPairwise}) {
+             by({Algorithm::kRing, Algorithm::kTree, Algorithm::kRecursiveDoubling,
+                 Algorithm::kHalvingDoubling, Algorithm::kPairwise})) {
           one_all_reduce(type, op, count, algorithm, false);
           one_all_reduce(type, op, count, algorithm, true);
         }
@@ -24,9 +24,9 @@ void Cases::all_reduce() {
 void Cases::all_gather() {
   for (const DType type : {DType::kFloat32, DType::kBFloat16, DType::kInt32, DType::kUInt8}) {
     for (const std::size_t count : counts()) {
-      one_all_gather(type, count, Algorithm::kRing, Memory::kPrivate);
-      if (std::has_single_bit(n_)) {
-        one_all_gather(type, count, Algorithm::kHalvingDoubling, Memory::kPrivate);
+      for (const Algorithm algorithm : by({Algorithm::kRing, Algorithm::kHalvingDoubling})) {
+        const bool runs = algorithm != Algorithm::kHalvingDoubling || std::has_single_bit(n_);
+        if (runs) one_all_gather(type, count, algorithm, Memory::kPrivate);
       }
     }
   }
@@ -37,10 +37,10 @@ void Cases::reduce_scatter() {
     for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMax}) {
       if (op == ReduceOp::kAvg && is_integer(type)) continue;
       for (const std::size_t count : counts()) {
-        one_reduce_scatter(type, op, count, Algorithm::kRing, Memory::kPrivate);
-        one_reduce_scatter(type, op, count, Algorithm::kPairwise, Memory::kPrivate);
-        if (std::has_single_bit(n_)) {
-          one_reduce_scatter(type, op, count, Algorithm::kHalvingDoubling, Memory::kPrivate);
+        for (const Algorithm algorithm :
+             by({Algorithm::kRing, Algorithm::kPairwise, Algorithm::kHalvingDoubling})) {
+          const bool runs = algorithm != Algorithm::kHalvingDoubling || std::has_single_bit(n_);
+          if (runs) one_reduce_scatter(type, op, count, algorithm, Memory::kPrivate);
         }
       }
     }
@@ -50,14 +50,14 @@ void Cases::reduce_scatter() {
 void Cases::broadcast() {
   for (int root = 0; root < world_.size(); ++root) {
     for (const std::size_t count : counts()) {
-      one_broadcast(count, root, Algorithm::kTree, Memory::kPrivate);
+      one_broadcast(count, root, by(Algorithm::kTree), Memory::kPrivate);
     }
   }
 }
 
 void Cases::rooted_and_all_to_all() {
   const auto all = [&](DType type, std::size_t count, Memory memory, bool direct) {
-    const auto of = [&](Algorithm other) { return direct ? Algorithm::kDirect : other; };
+    const auto of = [&](Algorithm other) { return direct ? Algorithm::kDirect : by(other); };
     for (const int root : {0, world_.size() - 1}) {
       one_reduce(type, ReduceOp::kSum, count, root, of(Algorithm::kTree), memory);
       if (!is_integer(type)) {
@@ -70,13 +70,13 @@ void Cases::rooted_and_all_to_all() {
   for (const DType type : {DType::kFloat32, DType::kFloat16, DType::kUInt8}) {
     for (const std::size_t count : counts()) {
       all(type, count, Memory::kPrivate, false);
-      if (!one_host_) continue;
+      if (!one_host_ || own_choice_) continue;
       if (pulls_) all(type, count, Memory::kPrivate, true);
       all(type, count, Memory::kShared, true);
     }
   }
   all(DType::kFloat32, 100'003, Memory::kPrivate, false);
-  if (!one_host_) return;
+  if (!one_host_ || own_choice_) return;
   if (pulls_) all(DType::kFloat32, 100'003, Memory::kPrivate, true);
   all(DType::kFloat32, 100'003, Memory::kShared, true);
 }
@@ -161,11 +161,15 @@ CaseReport run_collectives_cases(Communicator& world, bool pulls) {
   cases.barrier_and_send();
   cases.asynchronous();
   cases.split();
-  cases.library();
-  cases.direct();
-  cases.hierarchical();
   cases.rooted_and_all_to_all();
-  cases.canonical_bits();
+  if (cases.own_choice()) {
+    cases.refused_algorithms();
+  } else {
+    cases.library();
+    cases.direct();
+    cases.hierarchical();
+    cases.canonical_bits();
+  }
   CaseReport report = cases.report();
   run_exchange_cases(world, report);
   return report;

@@ -208,9 +208,11 @@ void Exchange::equal_bits() {
 void run_exchange_cases(Communicator& world, CaseReport& report) {
   Exchange exchange(world, report);
   const bool pulls = world.chosen(Collective::kAllToAll, Algorithm::kAuto) == Algorithm::kDirect;
+  const bool own_choice = world.backend() == "nccl";
   for (const std::size_t unit : {0, 1, 777}) {
-    exchange.parts_of_any_length(Algorithm::kPairwise, Memory::kPrivate, unit);
-    if (host_map_of(world).hosts() > 1) continue;
+    exchange.parts_of_any_length(own_choice ? Algorithm::kAuto : Algorithm::kPairwise,
+                                 Memory::kPrivate, unit);
+    if (host_map_of(world).hosts() > 1 || own_choice) continue;
     if (pulls) exchange.parts_of_any_length(Algorithm::kDirect, Memory::kPrivate, unit);
     exchange.parts_of_any_length(Algorithm::kDirect, Memory::kShared, unit);
   }
@@ -219,8 +221,9 @@ void run_exchange_cases(Communicator& world, CaseReport& report) {
     exchange.long_message(bytes, Memory::kPrivate);
     exchange.long_message(bytes, Memory::kShared);
   }
-  exchange.started_calls(Algorithm::kRing, Algorithm::kRing);
   exchange.started_calls(Algorithm::kAuto, Algorithm::kAuto);
+  if (own_choice) return;
+  exchange.started_calls(Algorithm::kRing, Algorithm::kRing);
   exchange.equal_bits();
   // On more ranks the chunks of a ring are short again.
   if (world.size() <= 5) {

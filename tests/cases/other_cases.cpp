@@ -10,7 +10,8 @@ namespace nqd::collectives {
 void Cases::barrier_and_send() {
   world_.barrier();
   const RankTraffic expected =
-      one_host_ ? RankTraffic{} : rank_traffic(Collective::kBarrier, Algorithm::kAuto, n_, 0, 0, 1);
+      one_host_ || own_choice_ ? RankTraffic{}
+                               : rank_traffic(Collective::kBarrier, Algorithm::kAuto, n_, 0, 0, 1);
   check(world_.traffic().at({"world", Collective::kBarrier}).messages == expected.messages,
         "a barrier in shared memory sends nothing");
   world_.reset_traffic();
@@ -41,7 +42,7 @@ void Cases::asynchronous() {
     fill_input(buffers.back(), ReduceOp::kSum, rank());
   }
   for (std::size_t i = 0; i < buffers.size(); ++i) {
-    const Algorithm algorithm = i % 2 == 0 ? Algorithm::kRing : Algorithm::kTree;
+    const Algorithm algorithm = by(i % 2 == 0 ? Algorithm::kRing : Algorithm::kTree);
     pending.push_back(
         world_.all_reduce_async(buffers[i].bytes(), DType::kFloat32, ReduceOp::kSum, algorithm));
   }
@@ -79,7 +80,7 @@ void Cases::split() {
   std::array<std::int32_t, 9> sum;
   sum.fill(world_.rank());
   const auto bytes = writable_bytes_of(std::span<std::int32_t>(sum));
-  half->all_reduce(bytes, bytes, DType::kInt32, ReduceOp::kSum, Algorithm::kRing);
+  half->all_reduce(bytes, bytes, DType::kInt32, ReduceOp::kSum, by(Algorithm::kRing));
   check(sum[8] == std::accumulate(members.begin(), members.end(), 0), "sum within a split");
   check_traffic(*half, Collective::kAllReduce, Algorithm::kRing, 9, DType::kInt32, 1, "half");
   check(world_.traffic().empty(), "a split counts in its own group");
@@ -120,6 +121,20 @@ void Cases::library() {
   check_values(data, ReduceOp::kAvg, 0, "library all_reduce");
   check(world_.traffic().at({"world", Collective::kAllReduce}).messages == 0,
         "library traffic is not counted");
+  world_.reset_traffic();
+}
+
+void Cases::refused_algorithms() {
+  for (const Algorithm algorithm : {Algorithm::kRing, Algorithm::kDirect}) {
+    bool refused = false;
+    try {
+      world_.barrier();
+      world_.run({}, algorithm);
+    } catch (const Error& error) {
+      refused = error.code() == "NQD2102" && error.exit_code() == ExitCode::kUsage;
+    }
+    check(refused, std::string(name(algorithm)) + " is refused");
+  }
   world_.reset_traffic();
 }
 

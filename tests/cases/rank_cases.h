@@ -3,6 +3,7 @@
 
 #include <array>
 #include <bit>
+#include <initializer_list>
 #include <set>
 #include <span>
 #include <string>
@@ -37,7 +38,8 @@ class Cases {
       : world_(world),
         n_(unsigned(world.size())),
         one_host_(host_map_of(world).hosts() == 1),
-        pulls_(pulls) {}
+        pulls_(pulls),
+        own_choice_(world.backend() == "nccl") {}
 
   void all_reduce();
   void all_gather();
@@ -47,11 +49,14 @@ class Cases {
   void asynchronous();
   void split();
   void library();
+  void refused_algorithms();
   void direct();
   void hierarchical();
   std::string refusal_of_direct(std::size_t count);
   void rooted_and_all_to_all();
   void canonical_bits();
+  // The backend chooses its algorithms itself: only `auto` can be asked for.
+  bool own_choice() const { return own_choice_; }
   CaseReport report() { return std::move(report_); }
 
  private:
@@ -60,6 +65,12 @@ class Cases {
     return {distinct.begin(), distinct.end()};
   }
   unsigned rank() const { return unsigned(world_.rank()); }
+  // The algorithm by which a case is run there.
+  Algorithm by(Algorithm algorithm) const { return own_choice_ ? Algorithm::kAuto : algorithm; }
+  std::vector<Algorithm> by(std::initializer_list<Algorithm> algorithms) const {
+    if (own_choice_) return {Algorithm::kAuto};
+    return algorithms;
+  }
   std::span<std::byte> part_of(Values& full) const {
     const Chunk mine = chunk_of(full.count(), n_, rank());
     const std::size_t element = size_bytes(full.type());
@@ -100,6 +111,7 @@ class Cases {
   std::size_t n_;
   bool one_host_;
   bool pulls_;
+  bool own_choice_;
   CaseReport report_;
 };
 

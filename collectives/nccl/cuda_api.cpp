@@ -41,13 +41,13 @@ bool is_sticky(cudaError_t error) {
         ExitCode::kFault, "NQD4062", message,
         "smaller buffers or fewer ranks on a device; nvidia-smi shows who holds its memory");
   }
+  const bool sticky = is_sticky(error);
   throw Error(
-      ExitCode::kFault, "NQD4060", message,
-      is_sticky(error)
-          ? "the device's context is lost: start the process again; the error may stem from "
-            "any earlier call (compute-sanitizer finds it), or from the hardware (dmesg | "
-            "grep Xid)"
-          : "look at the call and at the driver's log (dmesg | grep Xid)");
+      ExitCode::kFault, sticky ? "NQD4061" : "NQD4060", message,
+      sticky ? "the device's context is lost: start the process again; the error may stem from "
+               "any earlier call (compute-sanitizer finds it), or from the hardware (dmesg | "
+               "grep Xid)"
+             : "look at the call and at the driver's log (dmesg | grep Xid)");
 }
 
 void check(cudaError_t error, const char* call, const std::string& what = {}) {

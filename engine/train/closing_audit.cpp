@@ -142,10 +142,11 @@ AuditRow peak_resident(Communicator& world, const RankBooks& books) {
   const double foreign = static_cast<double>(resident_bytes()) -
                          static_cast<double>(anonymous_resident_bytes()) -
                          static_cast<double>(start.resident_bytes - start.anonymous_bytes) - shared;
-  const bool known = start.peak_is_own;
-  AuditRow row = witness_row(
-      "peak_resident", known ? planned : 0, known ? static_cast<double>(peak_resident_bytes()) : 0,
-      slack + static_cast<double>(start.resident_bytes) + std::max(foreign, 0.0));
+  const std::uint64_t peak = start.peak_is_own ? peak_resident_bytes() : 0;
+  const bool known = peak > 0;
+  AuditRow row =
+      witness_row("peak_resident", known ? planned : 0, static_cast<double>(peak),
+                  slack + static_cast<double>(start.resident_bytes) + std::max(foreign, 0.0));
   row.note = "largest resident set of the process against its ranks' planned totals";
   return row;
 }

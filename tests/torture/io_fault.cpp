@@ -280,6 +280,19 @@ int close(int descriptor) {
   return guarded("close", "", false, -1, [&] { return call_real(descriptor); });
 }
 
+// The C library closes these descriptors by itself, and another file may get their numbers.
+int closedir(DIR* folder) {
+  REAL(closedir);
+  watch(::dirfd(folder), false);
+  return call_real(folder);
+}
+
+int fclose(std::FILE* file) {
+  REAL(fclose);
+  watch(::fileno(file), false);
+  return call_real(file);
+}
+
 ssize_t write(int descriptor, const void* bytes, size_t count) {
   REAL(write);
   if (!is_watched(descriptor)) return call_real(descriptor, bytes, count);

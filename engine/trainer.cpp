@@ -154,20 +154,22 @@ class Trainer {
     checkpoints_.save(state_->store(), run_state(), must_last);
   }
 
-  // Collective. Back to the newest generation and on past the batches since; throws where the run
-  // has to end.
+  // Collective. Back to the newest generation that can be read and on past the batches since;
+  // throws where the run has to end.
   void roll_back() {
     const Setback setback{
         step_, guard_.skipped_in_a_row(), roll_backs_,
         std::string(describe(verdict_)) + first_non_finite(world_, state_->store()) +
             "; steps skipped in a row: " + std::to_string(guard_.skipped_in_a_row())};
     check_may_go_back(setback, config_.guard, world_.rank());
-    const std::unique_ptr<CheckpointReader> saved = checkpoints_.open_newest();
-    if (!saved) refuse_without_generation(setback, config_.guard, world_.rank());
-    const RunState& state = saved->manifest().state;
-    const RollBackRecord record{step_, state.step, saved->manifest().generation, step_ - state.step,
-                                setback.reason};
-    attempt_together(world_, [&] { restore(state_->store(), *saved); });
+    const ResumeSource::GoneBack back = checkpoints_.go_back(
+        step_, [&](const CheckpointReader& saved) { restore(state_->store(), saved); });
+    if (!back.reader)
+      refuse_without_generation(setback, back.skipped, config_.guard, world_.rank());
+    const Manifest& saved = back.reader->manifest();
+    const RunState& state = saved.state;
+    const RollBackRecord record{step_, state.step, saved.generation, step_ - state.step,
+                                setback.reason + skipped_text(back.skipped)};
     data_offset_ += record.skipped_batches;
     ++roll_backs_;
     note_roll_back(result_, record);

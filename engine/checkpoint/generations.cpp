@@ -193,6 +193,17 @@ bool is_left_behind(const GenerationInfo& one, const GenerationInfo& head) {
   });
 }
 
+bool is_of_past(const std::string& name, std::string_view run,
+                const std::vector<std::string>& lineage) {
+  const std::optional<std::int64_t> step = step_of(name);
+  if (!step) return false;
+  if (run_of(name) == run) return true;
+  return std::any_of(lineage.begin(), lineage.end(), [&](const std::string& past) {
+    const std::optional<std::int64_t> last = step_of(past);
+    return last && run_of(past) == run_of(name) && *step <= *last;
+  });
+}
+
 void remove_generation(Storage& storage, const std::filesystem::path& folder) {
   storage.remove(folder / kManifest);
   storage.sync_folder(folder);

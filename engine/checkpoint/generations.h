@@ -71,6 +71,11 @@ std::vector<GenerationInfo> list_generations(const Storage& storage,
 // `one` is no part of its past.
 bool is_left_behind(const GenerationInfo& one, const GenerationInfo& head);
 
+// Whether a generation of this name is one that the run `run` saved, or the past of a run with this
+// lineage: of a run that it goes back to, and no later than the generation that it went on from.
+bool is_of_past(const std::string& name, std::string_view run,
+                const std::vector<std::string>& lineage);
+
 struct FoundGeneration {
   std::filesystem::path folder;
   std::string warning;  // why it is not the one that LATEST names; empty when it is

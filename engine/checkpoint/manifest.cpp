@@ -1,6 +1,7 @@
 #include "engine/checkpoint/manifest.h"
 
 #include <array>
+#include <set>
 
 namespace nqd::engine {
 
@@ -33,6 +34,21 @@ void append_run(std::vector<Extent>& extents, std::int64_t begin, std::int64_t c
 std::int64_t elements_of(std::span<const Extent> extents) {
   std::int64_t sum = 0;
   for (const Extent& extent : extents) sum += extent.elements();
+  return sum;
+}
+
+std::vector<std::string> CheckpointFile::tensors() const {
+  std::vector<std::string> names;
+  std::set<std::string_view> known;
+  for (const CheckpointPart& part : parts) {
+    if (known.insert(part.tensor).second) names.push_back(part.tensor);
+  }
+  return names;
+}
+
+std::int64_t CheckpointFile::elements() const {
+  std::int64_t sum = 0;
+  for (const CheckpointPart& part : parts) sum += elements_of(part.extents);
   return sum;
 }
 

@@ -59,6 +59,9 @@ struct CheckpointFile {
   std::uint64_t bytes = 0;
   std::vector<std::uint64_t> blocks;  // XXH3 of every kCheckpointBlock bytes
   std::vector<CheckpointPart> parts;
+  // The tensors that it has elements of, each once, in the order of the parts.
+  std::vector<std::string> tensors() const;
+  std::int64_t elements() const;  // of all parts
   bool operator==(const CheckpointFile&) const = default;
 };
 

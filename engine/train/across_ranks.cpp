@@ -6,7 +6,6 @@
 #include <array>
 #include <cstring>
 #include <span>
-#include <string>
 
 namespace nqd::engine {
 
@@ -17,6 +16,14 @@ double sum_over(Communicator& group, double value) {
   group.all_reduce(std::as_bytes(data), std::as_writable_bytes(data), DType::kFloat64,
                    collectives::ReduceOp::kSum, collectives::Algorithm::kRing);
   return value;
+}
+
+std::string of_rank_0(Communicator& world, const std::string& text) {
+  std::array<char, 1024> bytes{};
+  if (world.rank() == 0)
+    std::memcpy(bytes.data(), text.data(), std::min(text.size(), bytes.size() - 1));
+  world.broadcast(std::as_writable_bytes(std::span(bytes)), 0);
+  return bytes.data();
 }
 
 std::vector<RankIdentity> gather_identities(Communicator& world) {

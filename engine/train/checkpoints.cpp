@@ -1,9 +1,6 @@
 #include "engine/train/checkpoints.h"
 
-#include <algorithm>
-#include <array>
 #include <chrono>
-#include <cstring>
 #include <utility>
 
 #include "base/error.h"
@@ -11,8 +8,8 @@
 #include "engine/checkpoint/keep.h"
 #include "engine/checkpoint/shard.h"
 #include "engine/checkpoint/state.h"
-#include "engine/checkpoint/tiers.h"
 #include "engine/parallel/agree.h"
+#include "engine/train/across_ranks.h"
 #include "engine/train/background.h"
 
 namespace nqd::engine {
@@ -20,27 +17,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Collective. Rank 0's text, of at most 1,000 bytes.
-std::string of_rank_0(collectives::Communicator& world, const std::string& text) {
-  std::array<char, 1024> bytes{};
-  if (world.rank() == 0)
-    std::memcpy(bytes.data(), text.data(), std::min(text.size(), bytes.size() - 1));
-  world.broadcast(std::as_writable_bytes(std::span(bytes)), 0);
-  return bytes.data();
-}
-
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 constexpr const char* kNotWritten = "a checkpoint was not written";
-constexpr std::size_t kMostCandidates = 2;  // a generation and the copy of one
-
-// Of a generation, so that another may do.
-bool is_damage(const Error& error) {
-  return error.code() == "NQD2080" || error.code() == "NQD2082" || error.code() == "NQD2083";
-}
-
 CheckpointRecord record_of(const Manifest& manifest) {
   CheckpointRecord record;
   record.step = manifest.state.step;
@@ -58,142 +39,48 @@ Checkpoints::Checkpoints(collectives::Communicator& world, const planner::Config
       config_(config),
       options_(options),
       storage_(storage),
+      source_(world, config.checkpoint, options, storage),
       last_save_(Clock::now()),
       copies_(world, config.checkpoint, storage, options.folder) {}
 
 Checkpoints::~Checkpoints() { cancelled_ = true; }
 
-bool Checkpoints::saves_on_its_way() const {
-  return config_.checkpoint.every > 0 || config_.checkpoint.every_s > 0;
-}
-
-// The best first.
-std::vector<FoundGeneration> Checkpoints::candidates() const {
-  if (options_.resume.empty()) return {};
-  if (copies_.exist() && options_.resume == options_.folder) {
-    return find_in_tiers(storage_, options_.folder, config_.checkpoint.durable_path);
-  }
-  auto found = find_generation(storage_, options_.resume);
-  if (!found) return {};
-  return {std::move(*found)};
-}
-
-void Checkpoints::refuse_one_folder() const {
-  if (!copies_.exist()) return;
-  std::error_code error;  // one that is not there yet is no other's equivalent
-  const std::filesystem::path durable = config_.checkpoint.durable_path;
-  if (durable.lexically_normal() != options_.folder.lexically_normal() &&
-      !std::filesystem::equivalent(durable, options_.folder, error)) {
-    return;
-  }
-  throw Error(ExitCode::kUsage, "NQD2086",
-              "checkpoint.durable_path is " + durable.string() +
-                  ", the folder that the run saves to: nothing would be copied",
-              "set a folder on another disk, or leave it out");
-}
-
-void Checkpoints::refuse_to_mix() const {
-  if (!saves_on_its_way() || options_.folder.empty()) return;
-  for (const std::filesystem::path& folder :
-       {options_.folder, std::filesystem::path(config_.checkpoint.durable_path)}) {
-    if (folder.empty() || !read_latest(storage_, folder)) continue;
-    throw Error(ExitCode::kUsage, "NQD2085",
-                folder.string() +
-                    " has the generations of a run, and this one would start "
-                    "anew among them",
-                "pass --resume auto to go on with it, or set another checkpoint.path");
-  }
-}
-
-// The folders that all ranks read, though another run may publish meanwhile.
-std::vector<std::string> Checkpoints::agreed_candidates() {
-  std::vector<FoundGeneration> found;
-  attempt_together(world_, [&] {
-    if (world_.rank() != 0) return;
-    refuse_one_folder();
-    found = candidates();
-    if (found.empty()) return refuse_to_mix();
-    if (!found.front().warning.empty()) log::warn(found.front().warning);
-  });
-  std::vector<std::string> folders;
-  for (std::size_t i = 0; i < kMostCandidates; ++i) {
-    std::string folder = of_rank_0(world_, i < found.size() ? found[i].folder.string() : "");
-    if (!folder.empty()) folders.push_back(std::move(folder));
-  }
-  return folders;
-}
-
-// Collective. `thoroughly`: every byte against its checksum, shared out over the ranks.
-std::unique_ptr<CheckpointReader> Checkpoints::open_checked(const std::string& folder,
-                                                            bool thoroughly) {
-  std::unique_ptr<CheckpointReader> reader;
-  attempt_together(world_, [&] {
-    reader = std::make_unique<CheckpointReader>(storage_, folder);
-    RunValues values = run_.values;
-    values["data.digest"] = run_.data_digest;
-    check_resumable(reader->manifest(), values, options_.allowed_changes);
-  });
-  if (!thoroughly) return reader;
-  attempt_at_length(world_, [&] {
-    const auto ranks = static_cast<std::size_t>(world_.size());
-    const std::size_t files = reader->manifest().files.size();
-    for (auto file = static_cast<std::size_t>(world_.rank()); file < files; file += ranks) {
-      const std::vector<CheckpointDamage> damage = reader->verify_file(file);
-      if (damage.empty()) continue;
-      throw Error(ExitCode::kUsage, "NQD2082",
-                  (reader->folder() / damage.front().file).string() + ": " + damage.front().what,
-                  "resume from another generation (`nqd checkpoint list` shows them)");
-    }
-  });
-  return reader;
-}
-
 std::unique_ptr<CheckpointReader> Checkpoints::open(const std::string& data_digest) {
   run_.id = of_rank_0(world_, new_run_id());
   run_.data_digest = of_rank_0(world_, data_digest);
   run_.values = options_.values;
-  const std::vector<std::string> folders = agreed_candidates();
-  std::unique_ptr<CheckpointReader> reader;
-  for (std::size_t i = 0; i < folders.size() && !reader; ++i) {
-    const bool has_other = i + 1 < folders.size();
-    try {
-      reader = open_checked(folders[i], has_other);
-    } catch (const Error& error) {
-      if (!has_other || !is_damage(error)) throw;
-      warn_of("going on from " + folders[i + 1], error);
-    }
-  }
+  std::unique_ptr<CheckpointReader> reader = source_.open(run_);
   if (!reader) return nullptr;
-  resumed_from_ = reader->folder().string();
-  run_.lineage = reader->manifest().lineage;
-  run_.lineage.push_back(reader->manifest().generation);
+  const Manifest& manifest = reader->manifest();
+  resumed_from_ = reader->folder();
+  run_.lineage = manifest.lineage;
+  run_.lineage.push_back(manifest.generation);
   if (world_.rank() == 0) {
-    log::info("going on after step " + std::to_string(reader->manifest().state.step) + " from " +
-              reader->folder().string());
+    log::info("going on after step " + std::to_string(manifest.state.step) + " from " +
+              resumed_from_.string());
   }
   const bool from_own = options_.resume == options_.folder;
-  const Manifest& manifest = reader->manifest();
-  if (copies_.exist() && from_own && reader->folder() == options_.folder / manifest.generation) {
+  if (copies_.exist() && from_own && resumed_from_ == options_.folder / manifest.generation) {
     copies_.add_found(manifest);
   }
   return reader;
 }
 
-std::unique_ptr<CheckpointReader> Checkpoints::open_newest() {
+ResumeSource::GoneBack Checkpoints::go_back(
+    std::int64_t step, const std::function<void(const CheckpointReader&)>& restore) {
   settle_or_warn();
-  const std::string own =
-      records_.empty() ? "" : (options_.folder / records_.back().generation).string();
-  const std::string folder = of_rank_0(world_, own.empty() ? resumed_from_ : own);
-  if (folder.empty()) return nullptr;
-  std::unique_ptr<CheckpointReader> reader;
-  attempt_together(world_, [&] { reader = std::make_unique<CheckpointReader>(storage_, folder); });
-  return reader;
+  ResumeSource::GoneBack back = source_.go_back(run_, step, resumed_from_, restore);
+  if (!back.reader || back.skipped.empty()) return back;
+  // What it saves from here on must not be written over what was skipped.
+  run_.id = of_rank_0(world_, new_run_id());
+  run_.lineage.push_back(back.reader->manifest().generation);
+  return back;
 }
 
 bool Checkpoints::is_due(std::int64_t step) const {
   const std::int64_t every = config_.checkpoint.every;
   if (time_is_up_ || (every > 0 && step % every == 0)) return true;
-  return saves_on_its_way() && step == config_.train.steps;
+  return saves_on_its_way(config_.checkpoint) && step == config_.train.steps;
 }
 
 CheckpointFile Checkpoints::write_own(std::span<const ShardPart> parts,

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
@@ -13,28 +14,17 @@
 #include <vector>
 
 #include "collectives/communicator.h"
-#include "engine/checkpoint/compatible.h"
-#include "engine/checkpoint/generations.h"
 #include "engine/checkpoint/head.h"
 #include "engine/checkpoint/reader.h"
 #include "engine/checkpoint/shard.h"
 #include "engine/parallel/store/unit_store.h"
 #include "engine/records.h"
 #include "engine/train/durable_copies.h"
+#include "engine/train/resume_source.h"
 #include "engine/train/step_totals.h"
 #include "planner/spec.h"
 
 namespace nqd::engine {
-
-struct CheckpointOptions {
-  std::filesystem::path folder;  // of the generations; empty: the run cannot save
-  // A generation, or a folder of them; empty: the run starts anew. One that has none yet starts
-  // anew too. The folder of the run itself: or the copy of one, where that is newer, or all that
-  // there is.
-  std::filesystem::path resume;
-  RunValues values;  // but for data.digest; on all ranks
-  std::vector<std::string> allowed_changes;
-};
 
 // A save copies the state and lets training go on (checkpoint.async), or writes it at once. The
 // copy is written on a thread of its own; ranks learn in the sums of a step that all have written,
@@ -56,10 +46,11 @@ class Checkpoints {
   // it would copy them to where they are.
   std::unique_ptr<CheckpointReader> open(const std::string& data_digest);
 
-  // Collective. What a run that went wrong goes back to: the newest generation that it saved, a
-  // save under way included, else the one that it went on from; null where there is neither. Throws
-  // Error (kUsage) on all ranks: those of CheckpointReader.
-  std::unique_ptr<CheckpointReader> open_newest();
+  // Collective. ResumeSource::go_back for a run whose last step was `step`, with a save that is
+  // under way completed. Where it skipped a generation, what the run saves from here on has names
+  // of its own, as that of a run that went on from the older one.
+  ResumeSource::GoneBack go_back(std::int64_t step,
+                                 const std::function<void(const CheckpointReader&)>& restore);
 
   // Whether the run saves after this step, for which note was called, unless it is asked to stop.
   bool is_due(std::int64_t step) const;
@@ -85,12 +76,6 @@ class Checkpoints {
     std::future<CheckpointFile> written;  // this rank's file
   };
 
-  std::vector<FoundGeneration> candidates() const;
-  void refuse_one_folder() const;
-  void refuse_to_mix() const;
-  std::vector<std::string> agreed_candidates();
-  std::unique_ptr<CheckpointReader> open_checked(const std::string& folder, bool thoroughly);
-  bool saves_on_its_way() const;
   CheckpointFile write_own(std::span<const ShardPart> parts, const std::filesystem::path& folder);
   void begin(UnitStore& store, const RunState& state);
   void settle();
@@ -107,10 +92,11 @@ class Checkpoints {
   const planner::Config& config_;
   const CheckpointOptions& options_;
   Storage& storage_;
+  ResumeSource source_;
   SavedRun run_;                                     // the same on all ranks
   std::chrono::steady_clock::time_point last_save_;  // when it began
   bool time_is_up_ = false;                          // checkpoint.every_s
-  std::string resumed_from_;  // the folder of a generation; empty: the run started anew
+  std::filesystem::path resumed_from_;               // a generation; empty: the run started anew
   std::atomic<bool> cancelled_{false};
   std::atomic<bool> urgent_{false};  // somebody waits for the writer
   std::atomic<bool> failed_{false};  // the writer

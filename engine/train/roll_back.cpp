@@ -52,10 +52,24 @@ void check_may_go_back(const Setback& setback, const planner::GuardSpec& guard, 
   }
 }
 
-void refuse_without_generation(const Setback& setback, const planner::GuardSpec& guard, int rank) {
-  refuse(setback, guard, rank,
-         "set checkpoint.every, so that there is a generation to go back to, or lower "
-         "train.optimizer.learning_rate");
+void refuse_without_generation(const Setback& setback, const std::vector<std::string>& skipped,
+                               const planner::GuardSpec& guard, int rank) {
+  if (skipped.empty()) {
+    refuse(setback, guard, rank,
+           "set checkpoint.every, so that there is a generation to go back to, or lower "
+           "train.optimizer.learning_rate");
+  }
+  Setback damaged = setback;
+  damaged.reason += skipped_text(skipped) + "; no generation is left to go back to";
+  refuse(damaged, guard, rank,
+         "look at the disk (`nqd checkpoint verify` reads a generation), and keep more of them: "
+         "checkpoint.keep_last, or a copy in checkpoint.durable_path");
+}
+
+std::string skipped_text(const std::vector<std::string>& skipped) {
+  std::string text;
+  for (const std::string& why : skipped) text += "; cannot go back to " + why;
+  return text;
 }
 
 void note_roll_back(TrainResult& result, const RollBackRecord& roll_back) {

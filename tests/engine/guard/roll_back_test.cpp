@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -37,6 +39,24 @@ void set_offset(const std::filesystem::path& folder, std::int64_t offset) {
   engine::Manifest manifest = engine::CheckpointReader(engine::disk(), found->folder).manifest();
   manifest.state.data_offset = offset;
   engine::publish(engine::disk(), folder, manifest);
+}
+
+// Flips a bit in the first file of the generation of a step.
+void damage(const std::filesystem::path& folder, std::int64_t step) {
+  for (const engine::GenerationInfo& one : engine::list_generations(engine::disk(), folder)) {
+    if (one.step != step) continue;
+    std::fstream file(folder / one.name / "rank-00000.safetensors",
+                      std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(5000);
+    const int byte = file.get();
+    file.seekp(5000);
+    file.put(static_cast<char>(byte ^ 16));
+    REQUIRE(file.good());
+  }
+}
+
+std::string run_of(const std::string& generation) {
+  return generation.substr(generation.rfind('-'));
 }
 
 void check_rolled_back(const engine::TrainResult& result) {
@@ -186,6 +206,64 @@ TEST_CASE("a run ends when it may not go back, has nothing to go back to, or did
     CHECK(so_far.roll_backs[1].to_step == 4);
     CHECK(so_far.roll_backs[1].skipped_batches == 4);
     CHECK(so_far.steps.size() == 8);
+  }
+}
+
+TEST_CASE("a damaged generation is not gone back to: an older one is") {
+  Scratch scratch;
+  // Saved after steps 4 and 8; batches 9 to 12 are bad.
+  planner::Config config = tiny();
+  config.train.steps = 20;
+  config.checkpoint.async = false;
+  RunOptions options{scratch.folder()};
+  options.seeded.poisoned = {9, 12, false};
+
+  SUBCASE("the run goes on from it under names of its own") {
+    options.stops = [&](std::int64_t steps, std::int64_t roll_backs) {
+      if (steps == 10 && roll_backs == 0) damage(options.folder, 8);
+      return false;
+    };
+    const engine::TrainResult rolled = run(config, options);
+    REQUIRE(rolled.roll_backs.size() == 1);
+    const engine::RollBackRecord& back = rolled.roll_backs.front();
+    CHECK(back.at_step == 12);
+    CHECK(back.to_step == 4);
+    CHECK(back.skipped_batches == 8);
+    CHECK(back.reason.find("; cannot go back to ") != std::string::npos);
+    CHECK(back.reason.find("rank-00000.safetensors: bytes 0 to ") != std::string::npos);
+    CHECK(is_exact(rolled));
+    const auto left = engine::list_generations(engine::disk(), options.folder);
+    REQUIRE(left.size() == 2);
+    CHECK(left[0].step == 16);
+    CHECK(left[1].step == 20);
+    CHECK(left[1].lineage == std::vector{back.generation});
+    CHECK(run_of(left[1].name) == run_of(left[0].name));
+    CHECK(run_of(left[1].name) != run_of(back.generation));
+
+    // As a run that is stopped after step 4 and told to leave these batches out.
+    RunOptions until_4{scratch.folder()};
+    until_4.stops = [](std::int64_t steps, std::int64_t) { return steps + 1 >= 4; };
+    CHECK(run(config, until_4).stopped);
+    set_offset(until_4.folder, 8);
+    CHECK(run(config, {until_4.folder, true}).weights_sha256 == rolled.weights_sha256);
+  }
+  SUBCASE("none is left") {
+    config.parallel.dp = config.cluster.gpus_per_node = 2;
+    std::atomic<int> asked{0};
+    options.stops = [&](std::int64_t steps, std::int64_t) {
+      if (steps == 10 && asked++ == 0) {
+        damage(options.folder, 4);
+        damage(options.folder, 8);
+      }
+      return false;
+    };
+    const Error error = failure_of(config, options);
+    const std::string what = error.what();
+    CHECK(error.code() == "NQD4006");
+    CHECK(error.exit_code() == ExitCode::kFault);
+    CHECK(what.find("step-000000000008-") < what.find("step-000000000004-"));
+    CHECK(what.find("step-000000000004-") < what.find("no generation is left to go back to"));
+    CHECK(error.hint().find("checkpoint.durable_path") != std::string::npos);
   }
 }
 

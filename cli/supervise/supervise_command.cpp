@@ -56,13 +56,15 @@ class Supervisor {
       const Attempt& last = attempts_.back();
       if (!goes_on(last)) return last.exit_code;
       const int restart = static_cast<int>(attempts_.size()) - 1;
-      const double wait_s = back_off_s(fruitless_, options_.back_off_s);
+      // A run that stopped for a slow host has saved, and is to go on without it.
+      const double wait_s =
+          last.exit_code == kStopped ? 0 : back_off_s(fruitless_, options_.back_off_s);
       log::warn("attempt " + std::to_string(last.number) + " ended with " +
                 std::to_string(last.exit_code) + " after step " +
                 std::to_string(last.last_step.value_or(0)) + "; restart " +
                 std::to_string(restart + 1) + " of " + std::to_string(options_.max_restarts) +
                 " in " + format_seconds(wait_s));
-      if (!wait(wait_s)) return static_cast<int>(ExitCode::kStopped);
+      if (!wait(wait_s)) return kStopped;
     }
   }
 
@@ -70,6 +72,7 @@ class Supervisor {
   const std::filesystem::path& folder() const { return folder_; }
 
  private:
+  static constexpr int kStopped = static_cast<int>(ExitCode::kStopped);
   static constexpr auto kPoll = std::chrono::milliseconds(10);
   // A launcher may wait for ever for its part on a host that it no longer reaches.
   static constexpr double kLauncherS = 15;
@@ -84,7 +87,14 @@ class Supervisor {
 
   bool goes_on(const Attempt& last) {
     if (last.exit_code == 0 || stop_signal_came()) return false;
-    const bool changed = placement_.learn(verdicts_.read(), last.last_step.has_value());
+    const std::vector<HostFault> faults = verdicts_.read();
+    const bool changed = placement_.learn(faults, last.last_step.has_value());
+    if (last.exit_code == kStopped && options_.placement.hosts.empty()) {
+      for (const HostFault& fault : faults) {
+        log::warn("the run stopped for host " + fault.host + ": " + fault.why +
+                  "; without --hosts there is no other in its place");
+      }
+    }
     if (!is_worth_restarting(last.exit_code) && !changed) return false;
     const bool fruitful = last.last_step.value_or(0) > furthest_;
     furthest_ = std::max(furthest_, last.last_step.value_or(0));

@@ -1,8 +1,10 @@
 #include "cli/supervise/suspects.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
+#include "engine/train/stragglers.h"
 #include "reports/canary_json.h"
 #include "reports/evidence.h"
 
@@ -16,12 +18,33 @@ std::optional<std::filesystem::file_time_type> written(const std::filesystem::pa
 }
 
 // Nothing for a document that cannot be read: the run that wrote it had other troubles.
-std::optional<engine::FaultRecord> fault_of(const std::filesystem::path& path) {
+std::optional<reports::Evidence> evidence_of(const std::filesystem::path& path) {
   try {
-    return reports::read_evidence(path).train.fault;
+    return reports::read_evidence(path);
   } catch (const Error&) {
     return std::nullopt;
   }
+}
+
+bool stops_for_stragglers(const reports::Envelope& envelope) {
+  return std::any_of(envelope.resolved.begin(), envelope.resolved.end(),
+                     [](const planner::ResolvedValue& value) {
+                       return value.path == "guard.straggler_stop" && value.value == "true";
+                     });
+}
+
+// Of those that the run was stopped for, behind the step at which it named them.
+std::vector<HostFault> straggling_hosts(const reports::Evidence& evidence) {
+  const engine::TrainResult& run = evidence.train;
+  std::vector<HostFault> faults;
+  if (!run.stopped || run.steps.empty() || !stops_for_stragglers(evidence.envelope)) return faults;
+  for (const engine::StragglerRecord& one : run.stragglers) {
+    const bool known = std::any_of(faults.begin(), faults.end(),
+                                   [&](const HostFault& fault) { return fault.host == one.host; });
+    if (one.step != run.steps.back().step || known) continue;
+    faults.push_back({one.host, engine::describe(one), true});
+  }
+  return faults;
 }
 
 std::vector<std::string> slow_hosts_of(const std::filesystem::path& path) {
@@ -44,7 +67,10 @@ void RunVerdicts::snapshot() {
 
 bool RunVerdicts::has_fault() {
   const Time now = written(evidence());
-  if (now != judged_) fault_ = fault_of(evidence()).has_value();
+  if (now != judged_) {
+    const auto found = evidence_of(evidence());
+    fault_ = found && found->train.fault;
+  }
   judged_ = now;
   return fault_;
 }
@@ -52,7 +78,9 @@ bool RunVerdicts::has_fault() {
 std::vector<HostFault> RunVerdicts::read() const {
   std::vector<HostFault> faults;
   if (written(evidence()) != evidence_before_) {
-    const std::optional<engine::FaultRecord> fault = fault_of(evidence());
+    const std::optional<reports::Evidence> found = evidence_of(evidence());
+    if (found) faults = straggling_hosts(*found);
+    const auto fault = found ? found->train.fault : std::nullopt;
     if (fault && !fault->lost_host.empty()) {
       faults.push_back({fault->lost_host, fault->message, fault->code == "NQD4002"});
     }

@@ -17,8 +17,9 @@ struct HostFault {
 };
 
 // What a run's folder says of its hosts: the fault of evidence.json (NQD4001 names a host whose
-// process died, NQD4002 one that does not answer), and the slow hosts of canary.json. Only files
-// that were written after `snapshot` was made count.
+// process died, NQD4002 one that does not answer), its stragglers where guard.straggler_stop ended
+// the run for them, and the slow hosts of canary.json. Only files that were written after
+// `snapshot` was made count.
 class RunVerdicts {
  public:
   explicit RunVerdicts(std::filesystem::path folder);

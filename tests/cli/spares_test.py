@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 import unittest
 
 from support import NQD, NqdTestCase, TINY, nqd, read_json
@@ -28,6 +29,17 @@ if "fault" in plan:
                          "lost_host": host, "at_step": 1, "detected_s": 1.5}
     evidence["audit_ok"] = None
     (run / "evidence.json").write_text(json.dumps(evidence))
+if "straggler" in plan:
+    evidence = json.loads((folder / "evidence.json").read_text())
+    host, stops = plan["straggler"]
+    evidence["stopped"] = True
+    evidence["stragglers"] = [
+        {"step": evidence["steps"][-1]["step"] - back, "rank": 1, "host": name, "phase": "backward",
+         "seconds": 0.12, "median_s": 0.05, "score": 14.5} for name, back in (("early", 1), (host, 0))]
+    for value in evidence["config"]["resolved"]:
+        if value["path"] == "guard.straggler_stop":
+            value["value"] = stops
+    (run / "evidence.json").write_text(json.dumps(evidence))
 if "slow" in plan:
     (run / "canary.json").write_text(json.dumps({"slow_hosts": plan["slow"]}))
 sys.exit(plan["exit"])
@@ -50,7 +62,8 @@ class Spares(NqdTestCase):
         (folder / "plan.json").write_text(json.dumps(attempts))
         (folder / "evidence.json").write_text((self.scratch / "base/evidence.json").read_text())
         (folder / "launcher.py").write_text(LAUNCHER)
-        done = nqd("supervise", "--back-off", 0, *flags, "--json", "--", sys.executable, folder / "launcher.py",
+        wait = [] if "--back-off" in flags else ["--back-off", 0]
+        done = nqd("supervise", *wait, *flags, "--json", "--", sys.executable, folder / "launcher.py",
                    folder, "{hosts}", "{ranks}", NQD, "train", "configs/quickstart.yaml", "--set",
                    f"data.path={self.data}", *TINY, "--set", "train.global_batch_size=12", "--output-dir",
                    folder / "run", "--resume", "auto")
@@ -90,6 +103,28 @@ class Spares(NqdTestCase):
                                             *self.HOSTS, code=0)
         self.assertEqual(["a:1,b:1", "b:1,c:1"], [hosts for hosts, _ in started])
         self.assertIn("the canary found it slow", err)
+
+    def test_a_host_that_a_run_stopped_for_is_left_out_at_once(self):
+        begin = time.monotonic()
+        started, _, attempts, err = self.supervise(
+            "straggler", [{"step": 2, "straggler": ["b", "true"], "exit": 75}, {"step": 9, "exit": 0}], *self.HOSTS,
+            "--back-off", 60, code=0)
+        self.assertLess(time.monotonic() - begin, 30)
+        self.assertEqual(["a:1,b:1", "a:1,c:1"], [hosts for hosts, _ in started])
+        self.assertEqual([75, 0], [one["exit_code"] for one in attempts])
+        self.assertIn("host b is left out: step 2: rank 1 on host b is slow in backward", err)
+        self.assertNotIn("early", err)
+
+    def test_a_run_that_stopped_for_a_host_ends_where_none_is_left_out(self):
+        stops = {"step": 2, "straggler": ["b", "true"], "exit": 75}
+        _, _, _, err = self.supervise("no-spare", [stops], "--hosts", "a:1,b:1", code=75)
+        self.assertIn("there is no spare for it", err)
+        _, _, _, err = self.supervise("no-hosts", [stops], code=75)
+        self.assertIn("the run stopped for host b: step 2: rank 1 on host b is slow", err)
+        self.assertIn("without --hosts", err)
+        # Stopped for something else, by chance at the step that named it.
+        _, _, _, err = self.supervise("asked", [{**stops, "straggler": ["b", "false"]}], *self.HOSTS, code=75)
+        self.assertNotIn("host b", err)
 
     def test_an_answer_of_no_that_names_nobody_is_an_end(self):
         started, _, _, _ = self.supervise("no", [{"exit": 1}], *self.HOSTS, code=1)

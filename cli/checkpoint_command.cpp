@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "cli/checkpoint_inspect.h"
 #include "cli/checkpoint_offline.h"
 #include "cli/command.h"
 #include "engine/checkpoint/compare.h"
@@ -31,6 +32,7 @@ struct Flags {
   std::string type = "float32";
   bool ema = false;
   engine::KeepPolicy keep;
+  bool ranks = false;
   bool json = false;
 };
 
@@ -74,27 +76,7 @@ int run_list(const Flags& flags) {
 
 int run_inspect(const Flags& flags) {
   const engine::CheckpointReader reader(engine::disk(), generation_of(flags));
-  const engine::Manifest& manifest = reader.manifest();
-  if (flags.json) {
-    std::cout << reports::manifest_summary_json(manifest, reader.manifest_sha256());
-    return 0;
-  }
-  std::cout << manifest.generation << ", step " << manifest.state.step << ", written "
-            << manifest.written_at << " by " << manifest.mesh << '\n';
-  std::int64_t elements = 0;
-  for (const engine::CheckpointTensor& tensor : manifest.tensors) elements += tensor.elements();
-  std::cout << manifest.tensors.size() << " tensors, " << elements << " elements, each with";
-  for (const engine::Quantity quantity : manifest.quantities) {
-    std::cout << ' ' << engine::name(quantity);
-  }
-  std::cout << '\n' << manifest.files.size() << " files\n";
-  for (const engine::CheckpointTensor& tensor : manifest.tensors) {
-    std::string shape;
-    for (const std::int64_t extent : tensor.shape) {
-      shape += (shape.empty() ? "" : ", ") + std::to_string(extent);
-    }
-    std::printf("  %-40s [%s]\n", tensor.name.c_str(), shape.c_str());
-  }
+  inspect(reader, flags.ranks, flags.json);
   return 0;
 }
 
@@ -196,6 +178,10 @@ void add(CLI::App& group, const std::string& name, const std::string& doc,
   if (name == "diff") {
     command->add_option("other", flags->other, "what it is compared with")->required();
   }
+  if (name == "inspect") {
+    command->add_flag("--ranks", flags->ranks,
+                      "which rank wrote which file, and its place in the mesh");
+  }
   command->add_flag("--json", flags->json, "print a document on stdout");
 }
 
@@ -208,7 +194,8 @@ void add_checkpoint_command(CLI::App& app, Context& context) {
   group->require_subcommand(1);
   const auto flags = std::make_shared<Flags>();
   add(*group, "list", "all generations, also those that a cut save left", flags, context, run_list);
-  add(*group, "inspect", "step, mesh and tensors of a generation", flags, context, run_inspect);
+  add(*group, "inspect", "step, mesh, tensors and files of a generation", flags, context,
+      run_inspect);
   add(*group, "verify", "read every byte against its checksum", flags, context, run_verify);
   add(*group, "diff", "what of config, state and tensors is not the same", flags, context,
       run_diff);

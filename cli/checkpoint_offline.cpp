@@ -12,6 +12,7 @@
 
 #include "base/diagnostic.h"
 #include "base/error.h"
+#include "cli/checkpoint_inspect.h"
 #include "cli/config_input.h"
 #include "engine/checkpoint/compatible.h"
 #include "engine/checkpoint/generations.h"
@@ -22,7 +23,6 @@
 #include "engine/io/hugging_face.h"
 #include "engine/train/loss_scale.h"
 #include "engine/train/preflight.h"
-#include "reports/checkpoint_json.h"
 
 namespace nqd::cli {
 namespace {
@@ -92,7 +92,7 @@ void announce(const engine::Manifest& written, const Flags& flags) {
   const std::filesystem::path folder = std::filesystem::path(flags.output) / written.generation;
   if (flags.json) {
     const engine::CheckpointReader reader(engine::disk(), folder);
-    std::cout << reports::manifest_summary_json(reader.manifest(), reader.manifest_sha256());
+    inspect(reader, true, true);
     return;
   }
   std::cout << folder.string() << ": step " << written.state.step << ", " << written.mesh << ", "

@@ -1,10 +1,35 @@
 #include "reports/checkpoint_json.h"
 
+#include <optional>
+
 #include "reports/json_writer.h"
 
 namespace nqd::reports {
 
 using Layout = JsonWriter::Layout;
+
+namespace {
+
+void write_file_entry(JsonWriter& json, std::size_t rank, const engine::CheckpointFile& file,
+                      const std::vector<planner::RankPlace>& writers) {
+  json.begin_object();
+  json.field("name", file.name);
+  json.field("rank", rank);
+  const auto place = [&](std::int64_t planner::RankPlace::*axis) {
+    return writers.empty() ? std::nullopt : std::optional(writers[rank].*axis);
+  };
+  json.field("pp", place(&planner::RankPlace::pp));
+  json.field("dp", place(&planner::RankPlace::dp));
+  json.field("tp", place(&planner::RankPlace::tp));
+  json.field("bytes", file.bytes);
+  json.field("elements", file.elements());
+  json.key("tensors").begin_array(Layout::kInline);
+  for (const std::string& tensor : file.tensors()) json.value(tensor);
+  json.end();
+  json.end();
+}
+
+}  // namespace
 
 std::string generations_json(const std::vector<engine::GenerationInfo>& generations) {
   JsonWriter json;
@@ -27,7 +52,8 @@ std::string generations_json(const std::vector<engine::GenerationInfo>& generati
   return json.take();
 }
 
-std::string manifest_summary_json(const engine::Manifest& manifest, const std::string& sha256) {
+std::string manifest_summary_json(const engine::Manifest& manifest, const std::string& sha256,
+                                  const std::vector<planner::RankPlace>& writers) {
   JsonWriter json;
   json.begin_object();
   json.field("generation", manifest.generation);
@@ -55,11 +81,8 @@ std::string manifest_summary_json(const engine::Manifest& manifest, const std::s
   }
   json.end();
   json.key("files").begin_array();
-  for (const engine::CheckpointFile& file : manifest.files) {
-    json.begin_object(Layout::kInline);
-    json.field("name", file.name);
-    json.field("bytes", file.bytes);
-    json.end();
+  for (std::size_t rank = 0; rank < manifest.files.size(); ++rank) {
+    write_file_entry(json, rank, manifest.files[rank], writers);
   }
   json.end();
   json.end();

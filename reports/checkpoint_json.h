@@ -7,13 +7,17 @@
 #include "engine/checkpoint/compare.h"
 #include "engine/checkpoint/generations.h"
 #include "engine/checkpoint/reader.h"
+#include "planner/mesh/rank_map.h"
 
 namespace nqd::reports {
 
 // {"generations": [{"name", "step", "bytes", "written_at", "mesh", "complete", "latest", "why"}]}.
 std::string generations_json(const std::vector<engine::GenerationInfo>& generations);
-// Of the manifest what a person asks: state, config, tensors and the sizes of files.
-std::string manifest_summary_json(const engine::Manifest& manifest, const std::string& sha256);
+// Of the manifest what a person asks: state, config, tensors, and of every file its name, bytes,
+// tensors and elements, with the rank that wrote it and its place. `writers` by rank; empty: places
+// are null.
+std::string manifest_summary_json(const engine::Manifest& manifest, const std::string& sha256,
+                                  const std::vector<planner::RankPlace>& writers);
 // {"generation", "ok", "warning", "damage": [{"file", "begin", "end", "tensors", "what"}]}. A
 // warning, empty or why the generation is not the one that LATEST names, is not ok either.
 std::string damage_json(const std::string& generation, const std::string& warning,

@@ -1,6 +1,7 @@
 """Saves of real runs: what goes on from them has the bits of the run that was never stopped."""
 
 import json
+import math
 import os
 import pathlib
 import random
@@ -278,6 +279,7 @@ class Checkpoints(NqdTestCase):
         self.assertIn("step 12", out)
         self.assertIn("embedding.token", out)
         self.assertCode(0, nqd("checkpoint", "verify", folder))
+        self.check_files(folder_of(self.whole, 12))
         copy = self.scratch / "copy"
         shutil.copytree(folder, copy)
         victim = folder_of(self.whole, 12).name
@@ -292,6 +294,23 @@ class Checkpoints(NqdTestCase):
         out, _ = self.assertCode(0, nqd("checkpoint", "prune", copy, "--keep-last", 1))
         self.assertEqual(2, out.count("removed"))
         self.assertCode(2, nqd("checkpoint", "list", self.scratch))
+
+    def check_files(self, folder):
+        """inspect --ranks and --json: every rank's file with its size and place."""
+        out, _ = self.assertCode(0, nqd("checkpoint", "inspect", folder, "--json"))
+        found = json.loads(out)
+        self.assertEqual([(0, 0, 0, 0), (1, 0, 1, 0)],
+                         [(one["rank"], one["pp"], one["dp"], one["tp"]) for one in found["files"]])
+        self.assertEqual([(folder / one["name"]).stat().st_size for one in found["files"]],
+                         [one["bytes"] for one in found["files"]])
+        elements = sum(math.prod(one["shape"]) for one in found["tensors"])
+        self.assertEqual(elements * len(found["quantities"]), sum(one["elements"] for one in found["files"]))
+        self.assertEqual({one["name"] for one in found["tensors"]},
+                         {name for one in found["files"] for name in one["tensors"]})
+        out, _ = self.assertCode(0, nqd("checkpoint", "inspect", folder, "--ranks"))
+        rows = [line.split() for line in out.splitlines()[-2:]]
+        self.assertEqual([[str(one["rank"]), "0", str(one["dp"]), "0", str(one["bytes"]), str(len(one["tensors"])),
+                           str(one["elements"]), one["name"]] for one in found["files"]], rows)
 
     def test_diff(self):
         step_10, step_12 = folder_of(self.whole, 10), folder_of(self.whole, 12)

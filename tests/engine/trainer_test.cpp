@@ -1,5 +1,4 @@
 #include <doctest/doctest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,11 +11,12 @@
 #include "base/file.h"
 #include "collectives/world.h"
 #include "engine/audit.h"
-#include "engine/data/dataset.h"
 #include "engine/data/training_data.h"
 #include "engine/train/preflight.h"
 #include "engine/trainer.h"
 #include "planner/planner.h"
+#include "tests/engine/tiny_run.h"
+#include "tests/temporary_folder.h"
 
 using namespace nqd;
 namespace fs = std::filesystem;
@@ -30,44 +30,11 @@ constexpr bool kSanitized = false;
 
 namespace {
 
-// The licence texts are on every Debian and Ubuntu machine; one preparation serves all cases.
-const std::string& data_folder() {
-  struct Holder {
-    fs::path path = fs::temp_directory_path() / ("nqd_trainer_" + std::to_string(::getpid()));
-    Holder() {
-      engine::PrepareOptions options;
-      options.output = path;
-      engine::prepare_dataset(options);
-    }
-    ~Holder() { fs::remove_all(path); }
-  };
-  static const Holder holder;
-  static const std::string text = holder.path.string();
-  return text;
-}
-
 planner::Config tiny(std::int64_t dp) {
-  planner::Config config;
-  config.source = "test";
-  config.model.layers = 2;
-  config.model.hidden = 32;
-  config.model.heads = 2;
-  config.model.ffn_hidden = 128;
-  config.model.vocab = 256;
-  config.model.sequence = 32;
-  config.cluster.preset = "cpu-host";
-  config.cluster.gpus_per_node = dp;
-  config.parallel.dp = dp;
-  config.train.precision = planner::Precision::kFloat32;
-  config.train.gradient_precision = planner::Precision::kFloat32;
-  config.train.micro_batch_size = 2;
+  planner::Config config = testing::tiny_run(dp);
   config.train.global_batch_size = 12;
   config.train.steps = 6;
-  config.train.bucket_bytes = 20'000;
   config.train.eval_batches = 5;
-  config.train.optimizer.warmup_steps = 2;
-  config.train.optimizer.learning_rate = 3e-3;
-  config.data.path = data_folder();
   return config;
 }
 
@@ -311,14 +278,14 @@ TEST_CASE("data that is missing, changed or too large for the model is refused b
   config.data.path = "/nonexistent/nqd";
   CHECK(refusal(config, false) == "NQD2001");
 
-  const fs::path copy = data_folder() + ".changed";
-  fs::copy(data_folder(), copy);
+  const testing::TemporaryFolder folder;
+  const fs::path copy = folder / "changed";
+  fs::copy(testing::licence_dataset(), copy);
   std::string bytes = read_file(copy / "train.tokens");
   bytes[bytes.size() / 2] = '\0';
   write_file(copy / "train.tokens", bytes);
   config.data.path = copy.string();
   CHECK(refusal(config, true) == "NQD2005");
-  fs::remove_all(copy);
 }
 
 TEST_CASE("the audit turns red for a control reduction that nobody planned") {

@@ -1,81 +1,35 @@
 #include "tests/engine/guard/guarded_run.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 
 #include "collectives/world.h"
-#include "engine/data/dataset.h"
 #include "engine/data/training_data.h"
+#include "tests/engine/tiny_run.h"
 
 namespace nqd::testing {
-namespace {
 
-namespace fs = std::filesystem;
-
-fs::path fresh(const std::string& name) {
-  return fs::temp_directory_path() / (name + std::to_string(::getpid()));
-}
-
-// One preparation serves all cases.
-const std::string& data_folder() {
-  struct Holder {
-    fs::path path = fresh("nqd_guard_data_");
-    Holder() {
-      engine::PrepareOptions options;
-      options.output = path;
-      engine::prepare_dataset(options);
-    }
-    ~Holder() { fs::remove_all(path); }
-  };
-  static const Holder holder;
-  static const std::string text = holder.path.string();
-  return text;
-}
-
-}  // namespace
-
-Scratch::Scratch() : root_(fresh("nqd_guard_")) { fs::create_directories(root_); }
-Scratch::~Scratch() { fs::remove_all(root_); }
-
-fs::path Scratch::folder() {
-  const fs::path made = root_ / std::to_string(folders_++);
-  fs::create_directories(made);
+std::filesystem::path Scratch::folder() {
+  const std::filesystem::path made = root_ / std::to_string(folders_++);
+  std::filesystem::create_directories(made);
   return made;
 }
 
 planner::Config tiny(const Mesh& mesh) {
-  planner::Config config;
-  config.source = "test";
-  config.model.layers = 2;
-  config.model.hidden = 32;
-  config.model.heads = 2;
-  config.model.ffn_hidden = 128;
-  config.model.vocab = 256;
-  config.model.sequence = 32;
-  config.cluster.preset = "cpu-host";
+  planner::Config config = tiny_run(mesh.dp);
   config.parallel.engine = mesh.engine;
-  config.parallel.dp = mesh.dp;
   config.parallel.tp = mesh.tp;
   config.parallel.pp = mesh.pp;
   config.cluster.gpus_per_node = config.parallel.ranks();
   config.train.threads = mesh.threads;
-  config.train.precision = planner::Precision::kFloat32;
-  config.train.gradient_precision = planner::Precision::kFloat32;
-  config.train.micro_batch_size = 2;
   config.train.global_batch_size = 8;
   config.train.steps = 12;
-  config.train.bucket_bytes = 20'000;
   config.train.eval_every = 5;
   config.train.eval_batches = 2;
   config.train.ema = true;
-  config.train.optimizer.warmup_steps = 2;
-  config.train.optimizer.learning_rate = 3e-3;
   config.checkpoint.every = 4;
   config.guard.roll_back = true;
   config.guard.max_skips = 4;
-  config.data.path = data_folder();
   return config;
 }
 

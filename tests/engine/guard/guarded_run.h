@@ -7,21 +7,18 @@
 
 #include "engine/trainer.h"
 #include "planner/planner.h"
+#include "tests/temporary_folder.h"
 
 namespace nqd::testing {
 
 // A folder that is removed at the end.
 class Scratch {
  public:
-  Scratch();
-  ~Scratch();
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
   // A new folder of generations.
   std::filesystem::path folder();
 
  private:
-  std::filesystem::path root_;
+  TemporaryFolder root_;
   int folders_ = 0;
 };
 

@@ -18,9 +18,11 @@ extern "C" void note_stop_signal(int signal) {
   std::raise(signal);
 }
 
-void watch(std::initializer_list<int> signals) {
+extern "C" void count_stop_signal(int) { g_signals.fetch_add(1); }
+
+void watch(std::initializer_list<int> signals, void (*handler)(int)) {
   struct sigaction action {};
-  action.sa_handler = note_stop_signal;
+  action.sa_handler = handler;
   // What waits in a system call goes on: the request is looked at between steps.
   action.sa_flags = SA_RESTART;
   ::sigemptyset(&action.sa_mask);
@@ -29,10 +31,18 @@ void watch(std::initializer_list<int> signals) {
 
 }  // namespace
 
-void watch_stop_signals() { watch({SIGTERM, SIGUSR1}); }
-void watch_interrupts() { watch({SIGINT, SIGTERM}); }
+void watch_stop_signals() { watch({SIGTERM, SIGUSR1}, note_stop_signal); }
+void watch_interrupts() { watch({SIGINT, SIGTERM}, note_stop_signal); }
+
+void count_stop_signals() {
+  watch({SIGTERM, SIGUSR1, SIGINT}, count_stop_signal);
+  struct sigaction before {};
+  ::sigaction(SIGHUP, nullptr, &before);
+  if (before.sa_handler != SIG_IGN) watch({SIGHUP}, count_stop_signal);
+}
 
 bool stop_signal_came() { return g_signals.load() > 0; }
+int stop_signals() { return g_signals.load(); }
 
 void throw_if_stopped() {
   if (!stop_signal_came()) return;

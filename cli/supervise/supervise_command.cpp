@@ -50,7 +50,7 @@ class Supervisor {
         verdicts_(folder_) {}
 
   int run() {
-    watch_stop_signals();
+    count_stop_signals();
     while (true) {
       run_once();
       const Attempt& last = attempts_.back();
@@ -69,13 +69,16 @@ class Supervisor {
   }
 
   const std::vector<Attempt>& attempts() const { return attempts_; }
-  const std::filesystem::path& folder() const { return folder_; }
 
  private:
   static constexpr int kStopped = static_cast<int>(ExitCode::kStopped);
   static constexpr auto kPoll = std::chrono::milliseconds(10);
   // A launcher may wait for ever for its part on a host that it no longer reaches.
   static constexpr double kLauncherS = 15;
+  // A run that is just starting does not know the request to stop yet.
+  static constexpr double kStartS = 15;
+  // Between the request to end at once and the end of what does not follow it.
+  static constexpr double kAtOnceS = 3;
 
   // False when the supervisor was asked to stop meanwhile.
   bool wait(double seconds) const {
@@ -119,7 +122,7 @@ class Supervisor {
     const auto before = last_written(metrics);
     const Clock::time_point start = Clock::now();
     Child child(placement_.command());
-    bool told = false;
+    Stop stop;
     std::optional<int> code;
     std::optional<Clock::time_point> failed;  // when the run reported a fault
     while (!code) {
@@ -129,23 +132,57 @@ class Supervisor {
         attempt.recovery_s = seconds_since(ended_);
         log::info("recovered in " + format_seconds(*attempt.recovery_s));
       }
-      // Launchers pass it on to the ranks; at SIGTERM mpirun ends them within a second.
-      if (stop_signal_came() && !told) child.signal(SIGUSR1);
-      told = stop_signal_came();
+      if (stop_signal_came()) pass_on(stop, child);
       if (!failed && verdicts_.has_fault()) failed = Clock::now();
       if (failed && seconds_since(*failed) > kLauncherS) child.signal(SIGKILL);
       if (!code) std::this_thread::sleep_for(kPoll);
     }
-    attempt.exit_code = *code;
+    // Launchers say something of their own of a run that was not let end.
+    attempt.exit_code = stop.second ? 128 + SIGTERM : *code;
     attempt.seconds = seconds_since(start);
     ended_ = Clock::now();
     if (attempt.last_step) {
       attempt.first_step = engine::resumed_after(metrics).value_or(0) + 1;
       if (const auto reached = step_before()) {
         attempt.lost_steps = std::max<std::int64_t>(0, *reached + 1 - *attempt.first_step);
+        log::info("attempt " + std::to_string(attempt.number) + " made " +
+                  std::to_string(*attempt.lost_steps) + " steps again");
       }
     }
     attempts_.push_back(attempt);
+    keep_attempts();
+  }
+
+  // What has been done for the signals that came.
+  struct Stop {
+    std::optional<Clock::time_point> first;
+    std::optional<Clock::time_point> second;
+    bool passed_on = false;
+  };
+
+  // The first: save and stop (at SIGTERM mpirun would end the ranks within a second). The second:
+  // at once.
+  static void pass_on(Stop& stop, Child& child) {
+    if (!stop.first) stop.first = Clock::now();
+    if (!stop.passed_on) stop.passed_on = child.request_stop();
+    const bool hurries = stop_signals() > 1;
+    const bool is_deaf = !stop.passed_on && seconds_since(*stop.first) > kStartS;
+    if (!stop.second && (hurries || is_deaf)) {
+      stop.second = Clock::now();
+      child.signal(SIGTERM);
+    }
+    if (stop.second && seconds_since(*stop.second) > kAtOnceS) child.kill_all();
+  }
+
+  // After every attempt: what ends the supervisor may come at any time.
+  void keep_attempts() const {
+    std::error_code error;
+    if (!std::filesystem::is_directory(folder_, error)) return;
+    try {
+      write_file(folder_ / "attempts.json", attempts_json(attempts_));
+    } catch (const Error& failure) {
+      log::warn("the attempts are not recorded: " + std::string(failure.what()));
+    }
   }
 
   // The last step that an earlier attempt made.
@@ -177,12 +214,7 @@ class Supervisor {
 int run(const Options& options) {
   Supervisor supervisor(options);
   const int code = supervisor.run();
-  const std::string document = attempts_json(supervisor.attempts());
-  std::error_code error;
-  if (std::filesystem::is_directory(supervisor.folder(), error)) {
-    write_file(supervisor.folder() / "attempts.json", document);
-  }
-  if (options.json) std::cout << document;
+  if (options.json) std::cout << attempts_json(supervisor.attempts());
   return code;
 }
 

@@ -78,6 +78,44 @@ class Supervise(NqdTestCase):
         self.assertEqual(75, process.returncode, err)
         self.assertTrue((run / "checkpoints/LATEST").exists())
 
+    def endless(self, name, *wrapper):
+        """A supervised run that has begun, and its folder."""
+        run = self.scratch / name
+        process = self.start("--", *wrapper, *self.line(run, "--set", "train.steps=1000000", "--set",
+                                                        "train.eval_every=0"))
+        wait_for((run / "metrics.jsonl").exists, 30, "the run to start")
+        return process, run
+
+    def test_a_shell_around_the_launcher_does_not_cost_the_save(self):
+        script = self.scratch / "wrap.sh"
+        script.write_text('#!/bin/bash\n"$@"\ncode=$?\necho "ended with $code" >&2\nexit $code\n')
+        script.chmod(0o755)
+        process, run = self.endless("wrapped", script)
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(75, process.returncode, err)
+        self.assertIn("ended with 75", err)
+        self.assertTrue((run / "checkpoints/LATEST").exists())
+
+    def test_interrupts_and_hang_ups_are_requests_too(self):
+        for number in (signal.SIGINT, signal.SIGHUP):
+            process, run = self.endless(f"signal-{number}")
+            process.send_signal(number)
+            _, err = process.communicate(timeout=60)
+            self.assertEqual(75, process.returncode, err)
+            self.assertTrue((run / "checkpoints/LATEST").exists())
+
+    def test_a_second_request_ends_the_run_at_once(self):
+        process, run = self.endless("twice")
+        os.kill(processes(str(run))[-1], signal.SIGSTOP)  # so that the first cannot be followed
+        for _ in range(2):
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.3)
+        process.communicate(timeout=15)
+        self.assertEqual(128 + signal.SIGTERM, process.returncode)
+        self.assertEqual([], processes(str(run)), "nothing is left behind")
+        self.assertEqual(1, len(read_json(run / "attempts.json")["attempts"]))
+
     def test_faults_that_do_not_pass(self):
         script = self.scratch / "fails.sh"
         script.write_text("#!/bin/sh\nexit 4\n")

@@ -21,7 +21,7 @@ struct CheckpointOptions {
   std::int64_t devices = 0;
   double restart_s = 0;
   std::int64_t runs = 0;  // to simulate
-  double shape = 1;
+  std::optional<double> shape;
   std::optional<double> gpus;
   std::optional<double> price;  // $ an hour and GPU
 };
@@ -61,8 +61,9 @@ void add_goodput_table(const CheckpointOptions& options, double mtbf_s, CalcRepo
     r.interval_s = interval_s;
     std::vector<CalcValue> row = {rule, interval_s, planner::exact_goodput(r)};
     if (options.runs > 0) {
-      const planner::SimulatedRuns played = planner::simulate_failures(
-          r, {options.shape, 1}, kIntervalsARun * interval_s, static_cast<int>(options.runs));
+      const planner::SimulatedRuns played =
+          planner::simulate_failures(r, {options.shape.value_or(1), 1}, kIntervalsARun * interval_s,
+                                     static_cast<int>(options.runs));
       row.emplace_back(played.goodput_fraction);
       row.emplace_back(played.standard_error);
     }
@@ -108,6 +109,10 @@ CalcReport compute_checkpoint(const CheckpointOptions& options) {
   if (options.gpus.has_value() != options.price.has_value()) {
     throw_mismatch("a cost needs --gpus and --price together", "give both, or neither");
   }
+  if (options.shape && options.runs == 0) {
+    throw_mismatch("--shape is that of simulated failures, and none are simulated",
+                   "give --simulate RUNS with it");
+  }
   CalcReport report;
   report.inputs.emplace_back("save_s", options.save_s);
   const std::optional<double> mtbf_s = mtbf_of(options, report);
@@ -132,6 +137,11 @@ CalcReport compute_checkpoint(const CheckpointOptions& options) {
   const double lost_s = planner::mean_lost_s(interval_s);
   report.figures.push_back({"mean_lost_s", "work that a failure loses on average", lost_s,
                             Unit::kSeconds, "τ/2", compact(interval_s) + "/2"});
+  if (mtbf_s && interval_s > *mtbf_s / 2) {
+    report.notes.emplace_back(
+        "τ/2 holds where τ is well below M: here more than one failure meets "
+        "an interval, and each loses less.");
+  }
   if (options.gpus) {
     report.inputs.emplace_back("gpus", *options.gpus);
     report.inputs.emplace_back("price_per_gpu_hour", *options.price);

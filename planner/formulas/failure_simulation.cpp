@@ -42,7 +42,7 @@ Outcome play(const Resilience& r, double work_s, Failures& failures) {
   };
   for (double saved_s = 0; saved_s < work_s;) {
     const double useful_s = std::min(r.interval_s, work_s - saved_s);
-    const double needed_s = useful_s + (saved_s + useful_s < work_s ? r.save_s : 0);
+    const double needed_s = useful_s + r.save_s;
     if (left_s >= needed_s) {
       outcome.seconds += needed_s;
       left_s -= needed_s;
@@ -67,14 +67,15 @@ SimulatedRuns simulate_failures(const Resilience& resilience, const FailureTrace
   SimulatedRuns result;
   for (int run = 0; run < runs; ++run) {
     const Outcome outcome = play(resilience, work_s, failures);
-    const double share = work_s / outcome.seconds;
-    sum += share;
-    squares += share * share;
+    sum += outcome.seconds;
+    squares += outcome.seconds * outcome.seconds;
     result.failures += static_cast<double>(outcome.failures) / runs;
   }
-  result.goodput_fraction = sum / runs;
-  const double variance = squares / runs - result.goodput_fraction * result.goodput_fraction;
-  result.standard_error = std::sqrt(std::max(variance, 0.0) / runs);
+  // Of all work by all time: a mean of each run's share would be too high by what runs differ.
+  const double mean_s = sum / runs;
+  const double variance = std::max(squares / runs - mean_s * mean_s, 0.0);
+  result.goodput_fraction = work_s / mean_s;
+  result.standard_error = result.goodput_fraction * std::sqrt(variance / runs) / mean_s;
   return result;
 }
 

@@ -17,13 +17,13 @@ struct FailureTrace {
 };
 
 struct SimulatedRuns {
-  double goodput_fraction = 0;  // useful work by the time that it took, mean over runs
-  double standard_error = 0;    // of that mean
+  double goodput_fraction = 0;  // the useful work of all runs by the time that they took
+  double standard_error = 0;    // of that, to first order
   double failures = 0;          // of a run, mean
 };
 
 // `runs` runs of `work_s` seconds of useful work each. A failure loses what came after the last
-// save and is followed by R, which the next one may cut short. A run ends without a save. The same
+// save and is followed by R, which the next one may cut short. A run ends with a save. The same
 // numbers for the same seed. Precondition: interval and mtbf above 0.
 SimulatedRuns simulate_failures(const Resilience& resilience, const FailureTrace& trace,
                                 double work_s, int runs);

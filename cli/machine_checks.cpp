@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "collectives/nccl/nccl_library.h"
 #include "collectives/world.h"
 #include "engine/cuda/device.h"
@@ -72,13 +73,40 @@ void check_backends(std::vector<MachineCheck>& checks) {
 // The probes of what later versions run on. Off in a build is no fault; asked for and unusable is.
 MachineCheck check_cuda() {
   const engine::CudaStatus cuda = engine::cuda_status();
-  if (!cuda.built) return ok("CUDA", "off in this build (NQD_WITH_CUDA); ranks compute on CPUs");
-  const std::string runtime = "runtime " + cuda.runtime_version + ", ";
-  if (cuda.devices.empty()) {
-    return warn("CUDA", runtime + cuda.reason, "ranks compute on CPUs; check the driver");
+  if (!cuda.built) {
+    return ok("CUDA", "off in this build (NQD_WITH_CUDA); ranks compute on CPUs");
   }
-  return ok("CUDA", runtime + std::to_string(cuda.devices.size()) + " x " +
-                        cuda.devices.front().name + "; the engine of this version uses CPUs");
+  const std::string runtime = "runtime " + cuda.runtime_version + ", ";
+  if (cuda.driver_version.empty()) {
+    return warn("CUDA", runtime + "no driver: " + cuda.reason,
+                "ranks compute on CPUs; install the NVIDIA driver, which brings libcuda.so.1");
+  }
+  const std::string versions = runtime + "driver for " + cuda.driver_version + ", ";
+  if (cuda.devices.empty()) {
+    return warn("CUDA", versions + cuda.reason,
+                "ranks compute on CPUs; `nvidia-smi` says what the driver sees, "
+                "CUDA_VISIBLE_DEVICES hides devices, and a driver older than the runtime must be "
+                "replaced");
+  }
+  const engine::CudaDevice& first = cuda.devices.front();
+  const std::string detail = versions + std::to_string(cuda.devices.size()) + " x " + first.name +
+                             " (sm_" + std::to_string(first.major * 10 + first.minor) + ", " +
+                             format_bytes(static_cast<double>(first.memory_bytes)) + ")";
+  // The oldest that kernels are compiled for: CMAKE_CUDA_ARCHITECTURES of the cuda preset.
+  if (first.major < 8) return warn("CUDA", detail, "kernels are compiled for sm_80 and later");
+  return ok("CUDA", detail);
+}
+
+void check_cuda_products(std::vector<MachineCheck>& checks) {
+  if (!engine::cuda_status().built) return;
+  const engine::CudaProductLibrary library = engine::cuda_product_library();
+  if (!library.version.empty()) {
+    checks.push_back(ok("cuBLASLt", library.version));
+    return;
+  }
+  checks.push_back(warn("cuBLASLt", library.reason,
+                        "matrix products on a GPU need it: install the CUDA toolkit's libraries, "
+                        "or name their folder in LD_LIBRARY_PATH"));
 }
 
 MachineCheck check_nccl() {
@@ -235,6 +263,7 @@ std::vector<MachineCheck> check_machine(const HostInfo& host) {
   check_backends(checks);
   checks.push_back(check_nccl());
   checks.push_back(check_cuda());
+  check_cuda_products(checks);
   checks.push_back(check_gemm());
   checks.push_back(check_launcher());
   checks.push_back(check_cpus(host));

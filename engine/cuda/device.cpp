@@ -17,6 +17,9 @@ CudaStatus cuda_status() {
   int version = 0;
   if (cudaRuntimeGetVersion(&version) == cudaSuccess)
     status.runtime_version = version_text(version);
+  // 0 where there is no driver.
+  if (cudaDriverGetVersion(&version) == cudaSuccess && version > 0)
+    status.driver_version = version_text(version);
   int count = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) {
     status.reason = cudaGetErrorString(error);

@@ -17,11 +17,20 @@ struct CudaDevice {
 struct CudaStatus {
   bool built = false;           // this binary holds CUDA code
   std::string runtime_version;  // "13.0", empty without CUDA code
+  std::string driver_version;   // the newest CUDA that the driver runs; empty without a driver
   std::vector<CudaDevice> devices;
   std::string reason;  // why `devices` is empty, in words; empty when it is not
 };
 
 // Never throws: a missing driver or device is an answer.
 CudaStatus cuda_status();
+
+// The library of matrix products, which is opened where it is used.
+struct CudaProductLibrary {
+  std::string version;  // "cuBLASLt 13.0.2"; empty when it cannot be used
+  std::string reason;   // why not
+};
+// Never throws.
+CudaProductLibrary cuda_product_library();
 
 }  // namespace nqd::engine

@@ -7,9 +7,10 @@
 #include <bit>
 #include <cstdint>
 #include <map>
+#include <string>
 
 #include "base/error.h"
-#include "engine/cuda/error.h"
+#include "engine/cuda/device.h"
 
 namespace nqd::engine::cuda {
 namespace {
@@ -300,13 +301,17 @@ void CudaGemm::run(StreamHandle stream, const FixedProduct& product, const GemmE
 
 std::size_t CudaGemm::cached_choices() const { return state_->choices.size(); }
 
-std::string CudaGemm::library_version(std::string& reason) {
-  const Library& lt = Library::get();
-  reason = lt.reason;
-  if (lt.empty()) return {};
+}  // namespace nqd::engine::cuda
+
+namespace nqd::engine {
+
+CudaProductLibrary cuda_product_library() {
+  const cuda::Library& lt = cuda::Library::get();
+  if (lt.empty()) return {"", lt.reason};
   const std::size_t version = lt.version();
-  return "cuBLASLt " + std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) +
-         "." + std::to_string(version % 100);
+  return {"cuBLASLt " + std::to_string(version / 10000) + "." +
+              std::to_string(version / 100 % 100) + "." + std::to_string(version % 100),
+          ""};
 }
 
-}  // namespace nqd::engine::cuda
+}  // namespace nqd::engine

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <string>
 
 #include "engine/cuda/handles.h"
 #include "engine/gemm/fixed/fixed_gemm.h"
@@ -57,9 +56,6 @@ class CudaGemm {
 
   // Shapes that an algorithm was chosen for.
   std::size_t cached_choices() const;
-
-  // "cuBLASLt 13.0.2"; empty when it cannot be loaded, and then `reason` says why.
-  static std::string library_version(std::string& reason);
 
  private:
   struct State;

@@ -8,4 +8,6 @@ CudaStatus cuda_status() {
   return status;
 }
 
+CudaProductLibrary cuda_product_library() { return {"", "built with NQD_WITH_CUDA=OFF"}; }
+
 }  // namespace nqd::engine

@@ -93,19 +93,22 @@ struct Epilogue {
   template <typename Block, int kCount>
   NQD_DEVICE void finish(std::int64_t i, float factor, bool drops) const {
     Pack<float, kCount> value = load<kCount>(product + i);
-    Pack<S, kCount> past = {};
-    if (residual != nullptr) past = load<kCount>(residual + i);
-    Pack<S, kCount> added = {};
-    if (bias != nullptr) added = load<kCount>(bias + place_of(i, width).column);
-    Pack<S, kCount> sum;
-    for (int k = 0; k < kCount; ++k) {
-      float v = value.values[k];
-      // Adding the zero of an absent term would turn −0 into +0.
-      if (bias != nullptr) v += Block::widen(added.values[k]);
-      if (drops) v *= factor;
-      if (residual != nullptr) v = Block::widen(past.values[k]) + v;
-      sum.values[k] = Block::template narrow<S>(v);
+    // Adding the zero of an absent term would turn −0 into +0.
+    if (bias != nullptr) {
+      const Pack<S, kCount> added = load<kCount>(bias + place_of(i, width).column);
+      for (int k = 0; k < kCount; ++k) value.values[k] += Block::widen(added.values[k]);
     }
+    if (drops) {
+      for (float& v : value.values) v *= factor;
+    }
+    if (residual != nullptr) {
+      const Pack<S, kCount> past = load<kCount>(residual + i);
+      for (int k = 0; k < kCount; ++k) {
+        value.values[k] = Block::widen(past.values[k]) + value.values[k];
+      }
+    }
+    Pack<S, kCount> sum;
+    for (int k = 0; k < kCount; ++k) sum.values[k] = Block::template narrow<S>(value.values[k]);
     store(out + i, sum);
   }
 };

@@ -53,8 +53,13 @@ struct HeadTile {
 // Row a of one tile times row b of another.
 template <int D, int R>
 NQD_DEVICE float dot(const HeadTile<D, R>& left, int a, const HeadTile<D, R>& right, int b) {
+  constexpr int kStep = 16;
   float sum = 0;
-  for (int i = 0; i < D; ++i) sum += left.of[a][i] * right.of[b][i];
+  NQD_NO_UNROLL
+  for (int first = 0; first < D; first += kStep) {
+    NQD_UNROLL
+    for (int i = first; i < first + kStep; ++i) sum += left.of[a][i] * right.of[b][i];
+  }
   return sum;
 }
 

@@ -137,7 +137,7 @@ TEST_CASE_TEMPLATE("attention, forward and backward", S, float, BFloat16, Float1
       cpu::blocked_attention_forward(out.data(), lse.data(), in, in + k, in + v, at,
                                      {0, at.kv_items()}, drop, scratch.data());
       GpuArray<S> gqkv(qkv), gd_out(d_out), gout(out.size()), gd(d.size());
-      GpuArray<float> glse(lse.size()), inner(index(attention_backward_scratch(at)));
+      GpuArray<float> glse(lse.size()), inner(index(cuda::attention_backward_scratch(at)));
       attention_forward<S>(test_stream(), gout, glse, gqkv, gqkv + k, gqkv + v, at, drop);
       check_close<S>(gout.values(), out, 8);
       check_close<float>(glse.values(), lse, 64);

@@ -61,7 +61,8 @@ class Tools:
 
     def __init__(self, nqd, work):
         self.nqd = pathlib.Path(nqd).resolve()
-        programs = self.nqd.parents[1] / "tests/torture"
+        build = self.nqd.parents[1] if len(self.nqd.parents) > 1 else self.nqd
+        programs = build / "tests/torture"
         self.fault_library = programs / "libnqd_io_fault.so"
         self.tool = programs / "torture_tool"
         for path in (self.nqd, self.fault_library, self.tool):

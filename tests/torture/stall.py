@@ -15,6 +15,7 @@ MODEL = ["--set", "model.layers=12", "--set", "model.hidden=768", "--set", "mode
          "--set", "model.ffn_hidden=3072", "--set", "model.sequence=64",
          "--set", "train.micro_batch_size=4", "--set", "train.global_batch_size=8",
          "--set", "train.bucket_bytes=16777216"]
+PAIRS = 5
 LEAST_S = 300
 
 
@@ -38,7 +39,7 @@ def train(tools, saves):
     left = sum(one["step_s"] for one in evidence["steps"][SAVED_AT:])
     if saves and (record is None or record["write_s"] > left):
         raise Failure(f"the save was not through after the {left:.1f} s of the steps behind it")
-    return {"seconds": steps + stall, "save": record, "parameters": evidence["parameters"],
+    return {"seconds": steps + stall, "stall_s": stall, "save": record, "parameters": evidence["parameters"],
             "step_s": [one["step_s"] for one in evidence["steps"]]}
 
 
@@ -56,6 +57,7 @@ def run(tools, budget, seed):
     return {
         "ratio": statistics.median(ratios),
         "ratios": ratios,
+        "stall_share": statistics.median(one["stall_s"] / one["seconds"] for _, one in pairs),
         "parameters": pairs[0][0]["parameters"],
         "save_steps": STEPS,
         "without_s": [without["seconds"] for without, _ in pairs],

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/write_hint.h"
 
 namespace nqd {
 namespace {
@@ -31,9 +32,10 @@ std::string reason() { return std::strerror(errno); }
               "give an output path in a folder that exists and can be written");
 }
 
-[[noreturn]] void throw_write_failed(const std::filesystem::path& path, const std::string& why) {
-  throw Error(ExitCode::kFault, "NQD4003", "writing " + path.string() + " failed: " + why,
-              "free space on that file system; nothing was replaced");
+[[noreturn]] void throw_write_failed(const std::filesystem::path& path, int error) {
+  throw Error(ExitCode::kFault, "NQD4003",
+              "writing " + path.string() + " failed: " + std::strerror(error),
+              write_hint(error) + "; nothing was replaced");
 }
 
 // Closes a descriptor on every way out.
@@ -123,7 +125,7 @@ void AtomicFile::write(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t put = ::write(descriptor_, bytes.data(), bytes.size());
     if (put < 0 && errno == EINTR) continue;
-    if (put < 0) throw_write_failed(path_, reason());
+    if (put < 0) throw_write_failed(path_, errno);
     bytes.remove_prefix(static_cast<std::size_t>(put));
   }
 }
@@ -133,21 +135,21 @@ void AtomicFile::overwrite(std::uint64_t offset, std::string_view bytes) {
     const ssize_t put =
         ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (put < 0 && errno == EINTR) continue;
-    if (put < 0) throw_write_failed(path_, reason());
+    if (put < 0) throw_write_failed(path_, errno);
     bytes.remove_prefix(static_cast<std::size_t>(put));
     offset += static_cast<std::uint64_t>(put);
   }
 }
 
 void AtomicFile::sync() {
-  if (::fsync(descriptor_) != 0) throw_write_failed(path_, reason());
+  if (::fsync(descriptor_) != 0) throw_write_failed(path_, errno);
 }
 
 void AtomicFile::commit() {
   sync();
   if (::close(std::exchange(descriptor_, -1)) != 0 ||
       ::rename(temporary_.c_str(), path_.c_str()) != 0) {
-    const std::string why = reason();
+    const int why = errno;
     ::unlink(temporary_.c_str());
     throw_write_failed(path_, why);
   }

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/write_hint.h"
 
 namespace nqd {
 
@@ -46,9 +47,10 @@ void LineFile::append(std::string_view line) {
   // A pipe or terminal has nothing to sync.
   failed = failed || (::fsync(descriptor_) != 0 && errno != EINVAL && errno != EROFS);
   if (!failed) return;
+  const int error = errno;
   throw Error(ExitCode::kFault, "NQD4003",
-              "writing " + path_.string() + " failed: " + std::strerror(errno),
-              "free space on that file system, or give another path");
+              "writing " + path_.string() + " failed: " + std::strerror(error),
+              write_hint(error) + ", or give another path");
 }
 
 }  // namespace nqd

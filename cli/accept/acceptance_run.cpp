@@ -11,6 +11,7 @@
 #include "cli/bench/tuning.h"
 #include "cli/launch/child_output.h"
 #include "cli/plan_verdict.h"
+#include "planner/config/cluster_file.h"
 #include "reports/evidence.h"
 #include "reports/json_field.h"
 
@@ -88,6 +89,10 @@ std::vector<AcceptConfig> find_configs(const std::vector<std::string>& paths) {
 AcceptanceRun::AcceptanceRun(const AcceptOptions& options, std::string program)
     : options_(options), program_(std::move(program)) {
   result_.cluster = options.cluster;
+  // A name that nobody knows is told before the canary runs.
+  if (!options.cluster.empty() && !is_calibration(options.cluster)) {
+    planner::read_cluster(options.cluster);
+  }
   result_.configs = find_configs(options.configs);
 }
 

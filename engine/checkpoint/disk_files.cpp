@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/write_hint.h"
 
 namespace nqd::engine {
 namespace {
@@ -27,8 +28,7 @@ bool set_direct(int descriptor, bool direct) {
 void throw_unwritten(const std::filesystem::path& path, int error) {
   throw Error(ExitCode::kFault, "NQD4003",
               "writing " + path.string() + " failed: " + std::strerror(error),
-              "free space on that file system and check its permissions; older generations are "
-              "untouched");
+              write_hint(error) + "; older generations are untouched");
 }
 
 void throw_unread(const std::filesystem::path& path, int error) {

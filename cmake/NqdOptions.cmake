@@ -55,15 +55,15 @@ find_package(Threads REQUIRED)
 set(nqd_glue_options $<$<CONFIG:Release,RelWithDebInfo>:-O1>)
 
 # nqd_add_library(NAME SOURCES a.cpp ... [LINK public targets] [PRIVATE private targets] [GLUE]
-#                 [OWN_TARGET_FLAGS])
-# OWN_TARGET_FLAGS: files of it are compiled for other CPUs.
+#                 [OWN_FLAGS])
+# OWN_FLAGS: files of it are compiled with flags that tell them apart from other libraries.
 function(nqd_add_library target)
-  cmake_parse_arguments(ARG "GLUE;OWN_TARGET_FLAGS" "" "SOURCES;LINK;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "GLUE;OWN_FLAGS" "" "SOURCES;LINK;PRIVATE" ${ARGN})
   add_library(${target} STATIC ${ARG_SOURCES})
   target_link_libraries(${target} PUBLIC nqd_options ${ARG_LINK} PRIVATE ${ARG_PRIVATE})
   if(ARG_GLUE)
     nqd_optimize_as_glue(${target})
-  elseif(NOT ARG_OWN_TARGET_FLAGS)
+  elseif(NOT ARG_OWN_FLAGS)
     nqd_precompile(${target} library)
   endif()
 endfunction()

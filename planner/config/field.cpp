@@ -16,7 +16,7 @@ namespace {
 template <typename T>
 constexpr bool kIsEnum = std::is_enum_v<T>;
 
-std::string quoted(const std::string& text) {
+std::string in_quotes(const std::string& text) {
   return "\"" + printable(text, text.size() * 2 + 1) + "\"";
 }
 
@@ -152,7 +152,7 @@ std::string value_text(const Field& field, Draft& draft) {
   return std::visit(
       [&](auto* value) {
         if constexpr (std::is_same_v<decltype(value), std::string*>) {
-          return field.kind == Kind::kChoice ? *value : quoted(*value);
+          return field.kind == Kind::kChoice ? *value : in_quotes(*value);
         } else {
           return text_of(*value);
         }

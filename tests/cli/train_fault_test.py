@@ -30,6 +30,10 @@ class LostRanks(NqdTestCase):
                  "the first steps")
         return world, output
 
+    def assertNoSave(self, output):
+        """mpirun sends the survivors of a death SIGTERM: that is no request to save and stop."""
+        self.assertEqual([], list(output.glob("checkpoints/step-*")))
+
     def kill_and_check(self, name, ranks, victim):
         world, output = self.start(name, ranks)
         pid = world.pid(victim)
@@ -48,6 +52,7 @@ class LostRanks(NqdTestCase):
         self.assertEqual(socket.gethostname(), evidence["fault"]["lost_host"])
         self.assertGreater(len(evidence["steps"]), 0)
         self.assertEqual([], [p.name for p in output.iterdir() if ".tmp" in p.name])
+        self.assertNoSave(output)
 
     def test_the_last_rank_is_killed(self):
         self.kill_and_check("last", 2, 1)
@@ -77,6 +82,7 @@ class LostRanks(NqdTestCase):
         print(f"rank 0 ended {1e3 * (when - killed):.0f} ms after rank 1 was killed in a long step")
         fault = read_json(output / "evidence.json")["fault"]
         self.assertEqual((1, socket.gethostname()), (fault["lost_rank"], fault["lost_host"]))
+        self.assertNoSave(output)
 
     def test_a_stopped_rank_is_named_after_the_deadline(self):
         world, output = self.start("stopped", 2, "--deadline", "2")

@@ -23,6 +23,7 @@ struct Options {
   ConfigFlags config;
   std::optional<int> ranks;
   TrainRunOptions run;
+  std::string device = "cpu";
   std::string export_type = "float32";
   bool explain = false;
 };
@@ -58,8 +59,11 @@ int run(const Options& options, const Context& context) {
     if (speaker) std::cout << explain_config(loaded);
     return 0;
   }
+  TrainRunOptions run_options = options.run;
+  if (options.device == "cuda") run_options.device = engine::DeviceKind::kCuda;
   const planner::Plan plan = plan_or_throw(loaded, speaker);
   try {
+    engine::require_device(run_options.device, loaded.config);
     engine::check_trainable(loaded.config);
   } catch (const Error&) {
     if (!speaker) wait_for_speaker();
@@ -67,7 +71,6 @@ int run(const Options& options, const Context& context) {
   }
   const int mesh = static_cast<int>(loaded.config.parallel.ranks());
   refuse_alone(options, mesh, identity);
-  TrainRunOptions run_options = options.run;
   run_options.export_type = *parse_dtype(options.export_type);
   TrainRun train_run(run_options, context.argv, loaded, plan);
   collectives::WorldOptions world;
@@ -92,6 +95,9 @@ void add_train_command(CLI::App& app, Context& context) {
       ->add_option("--ranks", options->ranks,
                    "run this many ranks (as threads without a launcher); resizes dp")
       ->check(CLI::Range(1, 1024));
+  command->add_option("--device", options->device, "who computes: cpu or cuda")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
   command->add_option("--output-dir", options->run.output_dir,
                       "folder for metrics.jsonl and evidence.json (default runs/CONFIG-NAME)");
   command

@@ -18,6 +18,7 @@
 #include "engine/io/run_folder.h"
 #include "engine/records.h"
 #include "engine/train/checkpoints.h"
+#include "engine/train/make_device.h"
 #include "planner/config/config.h"
 #include "planner/plan/plan.h"
 #include "reports/envelope.h"
@@ -32,8 +33,9 @@ struct TrainRunOptions {
   std::string save_weights;  // a .safetensors file under nqd's own names; empty: none
   std::string resume;        // "auto", a generation or a folder of them; empty: start anew
   std::vector<std::string> allowed_changes;
-  bool canary = false;          // refuse to start where a device or link is slow
-  double deadline_s = 60;       // of a wait for another rank
+  bool canary = false;     // refuse to start where a device or link is slow
+  double deadline_s = 60;  // of a wait for another rank
+  engine::DeviceKind device = engine::DeviceKind::kCpu;
   double max_s = 0;             // save and stop after so many seconds; 0: never
   std::int64_t stop_after = 0;  // save and stop after this step; 0: after none
   bool json = false;

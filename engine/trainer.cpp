@@ -86,9 +86,7 @@ class Trainer {
     result_.ranks = gather_identities(world_);
     result_.steps.reserve(static_cast<std::size_t>(std::min(config_.train.steps, kReservedSteps)));
     groups_ = join_mesh(world_, config_, ledger_);
-    const GemmLibrary library = canonical() ? fixed_gemm_library() : gemm_library();
-    result_.gemm_library = library.name + " " + library.version;
-    result_.gemm_core = library.core;
+    device_ = join_device(options_.device, config_, world_, groups_);
     if (auto changed = replan(world_, config_, groups_)) {
       plan_ = std::move(*changed);
       groups_.reach = planner::group_reach(plan_.config);
@@ -102,7 +100,10 @@ class Trainer {
     resident_start_ = resident_start(world_);
     const std::unique_ptr<CheckpointReader> saved = checkpoints_.open(data_.digest);
     state_ = std::make_unique<RankState>(config_, groups_, ledger_, options_.seeded.mutant,
-                                         options_.initial_weights, saved.get());
+                                         options_.initial_weights, saved.get(), std::move(device_));
+    const GemmLibrary library = state_->device().product_library(canonical());
+    result_.gemm_library = library.name + " " + library.version;
+    result_.gemm_core = library.core;
     if (saved) go_on_from(*saved);
     meter_ = std::make_unique<TrafficMeter>(groups_, state_->runner());
     state_->runner().measure(&phases_);
@@ -323,6 +324,7 @@ class Trainer {
   MemoryLedger ledger_;  // before everything that it counts
   MeshGroups groups_;
   PhaseClock phases_;
+  std::unique_ptr<Device> device_;  // until the state has it
   std::unique_ptr<RankState> state_;
   std::unique_ptr<TrafficMeter> meter_;
   Checkpoints checkpoints_;

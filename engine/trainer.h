@@ -11,6 +11,7 @@
 #include "engine/data/training_data.h"
 #include "engine/records.h"
 #include "engine/train/checkpoints.h"
+#include "engine/train/make_device.h"
 #include "engine/train/seeded_fault.h"
 #include "planner/layout/layout.h"
 #include "planner/plan/plan.h"
@@ -33,6 +34,7 @@ struct TrainOptions {
   // Asked on every rank once a step: whether the run is to save and stop. One rank is enough.
   std::function<bool()> asked_to_stop;
   double deadline_s = 60;  // of the world's waits
+  DeviceKind device = DeviceKind::kCpu;
   // WorldOptions::last_words, for ranks that are threads and come no further.
   std::function<void(const Error&)> last_words;
   SeededFault seeded;

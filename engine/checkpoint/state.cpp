@@ -107,6 +107,17 @@ std::vector<ShardPart> copied_parts(UnitStore& store, std::span<float> room) {
   return parts;
 }
 
+std::vector<ShardPart> host_parts(UnitStore& store, std::vector<float>& room) {
+  std::vector<ShardPart> parts = saved_parts(store);
+  if (store.device().is_host()) return parts;
+  std::size_t elements = 0;
+  for (const ShardPart& part : parts) {
+    for (const std::span<const float>& values : part.values) elements += values.size();
+  }
+  room.resize(elements);
+  return copied_parts(store, room);
+}
+
 void restore(UnitStore& store, const CheckpointReader& reader) {
   store.initialize(
       [&](const planner::TensorSpec& tensor, std::int64_t begin, std::span<float> out) {

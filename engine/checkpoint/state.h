@@ -22,6 +22,10 @@ std::vector<ShardPart> planned_parts(const planner::StateShape& shape,
 // What this rank saves: views of the store, valid until it changes, in memory of its device.
 std::vector<ShardPart> saved_parts(UnitStore& store);
 
+// The same in memory of the host: those views where the device's memory is the host's, else copies
+// in `room`.
+std::vector<ShardPart> host_parts(UnitStore& store, std::vector<float>& room);
+
 // The same parts, of values copied to `room`, which has the size of UnitStore::snapshot().
 std::vector<ShardPart> copied_parts(UnitStore& store, std::span<float> room);
 

@@ -68,6 +68,10 @@ std::unique_ptr<DeviceMemory> CpuDevice::allocate(MemoryLedger* ledger, MemoryTa
   return std::make_unique<HostMemory<SharedBuffer>>(SharedBuffer(ledger, tag, bytes));
 }
 
+GemmLibrary CpuDevice::product_library(bool canonical) const {
+  return canonical ? fixed_gemm_library() : gemm_library();
+}
+
 std::unique_ptr<Products> CpuDevice::make_products(const SliceShare& share, float* scratch) {
   // Its packing buffers are workspace that no plan counts, as a library's are.
   if (!fixed_) fixed_ = std::make_unique<FixedGemm>(nullptr, workers_.get());

@@ -20,6 +20,8 @@ class CpuDevice final : public Device {
 
   std::unique_ptr<DeviceMemory> allocate(MemoryLedger* ledger, MemoryTag tag, std::size_t bytes,
                                          Reach reach) override;
+  bool is_host() const override { return true; }
+  GemmLibrary product_library(bool canonical) const override;
   // Throws Error NQD3040 as FixedGemm does.
   std::unique_ptr<Products> make_products(const SliceShare& share, float* scratch) override;
 

@@ -53,6 +53,11 @@ class Device {
   virtual std::unique_ptr<DeviceMemory> allocate(MemoryLedger* ledger, MemoryTag tag,
                                                  std::size_t bytes, Reach reach) = 0;
 
+  // Whether the host may use the memory in place, once it is synchronized.
+  virtual bool is_host() const = 0;
+  // What computes the products of fast or canonical numerics, for the record of a run.
+  virtual GemmLibrary product_library(bool canonical) const = 0;
+
   // The operations of models that store their tensors as S: float, BFloat16 or Float16. Live as
   // long as the device.
   template <typename S>

@@ -176,7 +176,8 @@ void Checkpoints::write_now(UnitStore& store, const RunState& state) {
   const Clock::time_point start = Clock::now();
   const Manifest manifest = manifest_head(run_, config_, state);
   CheckpointFile own;
-  const std::vector<ShardPart> parts = saved_parts(store);
+  std::vector<float> room;
+  const std::vector<ShardPart> parts = host_parts(store, room);
   attempt_at_length(world_, [&] { own = write_own(parts, options_.folder / manifest.generation); });
   const std::vector<std::string> in_use = copies_.unfinished();
   attempt_at_length(world_, [&] {

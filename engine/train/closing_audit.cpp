@@ -173,8 +173,11 @@ std::vector<AuditRow> closing_audit(Communicator& world, const RankBooks& books)
   for (AuditRow& row : traffic_rows(config, world.rank(), spans, books.sent)) {
     rows.push_back(std::move(row));
   }
-  rows.push_back(peak_resident(world, books));
-  rows.push_back(resident_growth(world, books));
+  // What a process holds says nothing of buffers that are elsewhere.
+  if (books.state.device().is_host()) {
+    rows.push_back(peak_resident(world, books));
+    rows.push_back(resident_growth(world, books));
+  }
   rows = worst_over_ranks(world, std::move(rows));
   std::erase_if(rows, [](const AuditRow& row) { return row.predicted == 0 && row.measured == 0; });
   for (AuditRow& row : time_rows(books.plan, books.result.steps)) rows.push_back(std::move(row));

@@ -8,8 +8,8 @@
 
 #include "collectives/types.h"
 #include "engine/checkpoint/state.h"
-#include "engine/device/cpu_device.h"
 #include "engine/philox.h"
+#include "engine/train/make_device.h"
 #include "engine/train/update.h"
 #include "planner/layout/activation_buffers.h"
 #include "planner/layout/state_buffers.h"
@@ -132,12 +132,13 @@ std::vector<TransformerChunk> RankState::make_chunks(const MeshGroups& groups) {
 }
 
 RankState::RankState(const planner::Config& config, MeshGroups& groups, MemoryLedger& ledger,
-                     Mutant mutant, const UnitStore::Fill& fill, const CheckpointReader* saved)
+                     Mutant mutant, const UnitStore::Fill& fill, const CheckpointReader* saved,
+                     std::unique_ptr<Device> device)
     : config_(config),
       place_(groups.place),
       mutant_(mutant),
       shared_bytes_(shared_bytes_of(config, groups.place)),
-      device_(std::make_unique<CpuDevice>(static_cast<int>(config.train.threads))),
+      device_(device ? std::move(device) : make_cpu_device(config)),
       arena_(planner::activation_buffers(config, groups.place.pp), &ledger, *device_),
       store_(planner::state_shape(config),
              planner::stage_units(config, groups.place.pp, groups.place.tp), store_groups(groups),

@@ -22,10 +22,13 @@ class RankState {
   // `groups` and the ledger must outlive it. Weights are initialised from train.seed:
   // N(0, 0.02²), projections back into the residual stream N(0, (0.02/√(2L))²), biases 0, norms 1;
   // each element a pure function of the seed, the tensor's name and its index there. Or from
-  // `fill` where there is one; or, with the optimizer's state, from `saved`.
+  // `fill` where there is one; or, with the optimizer's state, from `saved`. Computes on `device`;
+  // null: on train.threads threads of the CPU.
   RankState(const planner::Config& config, MeshGroups& groups, MemoryLedger& ledger, Mutant mutant,
-            const UnitStore::Fill& fill, const CheckpointReader* saved = nullptr);
+            const UnitStore::Fill& fill, const CheckpointReader* saved = nullptr,
+            std::unique_ptr<Device> device = nullptr);
 
+  const Device& device() const { return *device_; }
   UnitStore& store() { return store_; }
   StageRunner& runner() { return *runner_; }
   const StageRunner& runner() const { return *runner_; }

@@ -50,6 +50,16 @@ class Files(NqdTestCase):
         self.assertEqual(1, err.count("error: ["), "one message for all ranks:\n" + err)
         self.assertFalse(output.exists(), "a refused run makes nothing")
 
+    def test_no_cuda_device(self):
+        _, doctor, _ = nqd("doctor")
+        if "CUDA" in doctor and " x " in doctor[doctor.index("CUDA"):].splitlines()[0]:
+            self.skipTest("there is a CUDA device")
+        output = self.scratch / "run-cuda"
+        arguments = self.train_arguments(output, *self.STEPS, "--ranks", 2, "--device", "cuda")
+        _, err = self.assertCode(3, nqd(*arguments))
+        self.assertIn("NQD3060", err)
+        self.assertFalse(output.exists(), "a refused run makes nothing")
+
     def test_missing_token_file(self):
         self.refuse_data("missing", lambda d: (d / "train.tokens").unlink(), "train.tokens")
 

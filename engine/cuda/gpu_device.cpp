@@ -1,0 +1,169 @@
+#include "engine/cuda/gpu_device.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/cuda/device.h"
+#include "engine/cuda/gpu_products.h"
+#include "engine/cuda/kernels/convert.h"
+#include "engine/cuda/kernels/optimizer.h"
+#include "engine/cuda/make_cuda_device.h"
+
+namespace nqd::engine::cuda {
+namespace {
+
+// What NVIDIA advises for sm_90 (cuBLAS documentation, cublasSetWorkspace).
+constexpr std::size_t kLibraryWorkspace = std::size_t{32} << 20;
+
+// A pool's buffer, counted in the ledger of whoever asked for it.
+class CountedMemory final : public engine::DeviceMemory {
+ public:
+  CountedMemory(MemoryLedger* ledger, MemoryTag tag, DeviceBuffer buffer)
+      : engine::DeviceMemory(buffer.data()),
+        ledger_(ledger),
+        tag_(tag),
+        buffer_(std::move(buffer)) {
+    if (ledger_ != nullptr) ledger_->add(tag_, buffer_.size());
+  }
+  ~CountedMemory() override {
+    if (ledger_ != nullptr) ledger_->remove(tag_, buffer_.size());
+  }
+
+ private:
+  MemoryLedger* ledger_;
+  MemoryTag tag_;
+  DeviceBuffer buffer_;
+};
+
+template <typename T>
+std::int64_t length(std::span<T> values) {
+  return static_cast<std::int64_t>(values.size());
+}
+
+}  // namespace
+
+GpuDevice::GpuDevice(int device, std::function<std::string()> plan)
+    : device_(device),
+      chosen_(device),
+      pool_(source_, nullptr, std::move(plan)),
+      scratch_(pool_),
+      float32_(compute_.handle(), scratch_),
+      bfloat16_(compute_.handle(), scratch_),
+      float16_(compute_.handle(), scratch_) {}
+
+// Buffers go back to the pool while kernels may still use them; the device's memory is freed after
+// they are done.
+GpuDevice::~GpuDevice() = default;
+
+std::unique_ptr<engine::DeviceMemory> GpuDevice::allocate(MemoryLedger* ledger, MemoryTag tag,
+                                                          std::size_t bytes, Reach) {
+  DeviceBuffer buffer = pool_.allocate(tag, bytes);
+  if (bytes > 0) fill_zero(compute_.handle(), buffer.data(), bytes);
+  return std::make_unique<CountedMemory>(ledger, tag, std::move(buffer));
+}
+
+GemmLibrary GpuDevice::product_library(bool canonical) const {
+  const CudaStatus status = cuda_status();
+  const std::string& device = status.devices[static_cast<std::size_t>(device_)].name;
+  if (canonical) return {"fixed, CUDA", status.runtime_version, device, {}};
+  const CudaProductLibrary library = cuda_product_library();
+  // "cuBLASLt 13.0.2".
+  const std::size_t space = std::min(library.version.find(' '), library.version.size());
+  const std::size_t number = std::min(space + 1, library.version.size());
+  return {library.version.substr(0, space), library.version.substr(number), device, library.reason};
+}
+
+std::unique_ptr<Products> GpuDevice::make_products(const SliceShare& share, float*) {
+  if (!share.canonical && !gemm_) {
+    library_workspace_ = pool_.allocate(MemoryTag::kWorkspace, kLibraryWorkspace);
+    gemm_ = std::make_unique<CudaGemm>(library_workspace_.data(), library_workspace_.size());
+  }
+  return std::make_unique<GpuProducts>(compute_.handle(), gemm_.get(), scratch_, share);
+}
+
+// The runtime takes a copy of memory that is not page-locked before the call returns.
+void GpuDevice::upload(void* to, const void* from, std::size_t bytes) {
+  if (bytes > 0) copy_async(compute_.handle(), to, from, bytes);
+}
+
+void GpuDevice::download(void* to, const void* from, std::size_t bytes) {
+  if (bytes > 0) copy_async(compute_.handle(), to, from, bytes);
+  synchronize();
+}
+
+const std::byte* GpuDevice::host_view(const void* data, std::size_t bytes) {
+  if (bytes > view_.size()) view_ = PinnedBuffer(nullptr, MemoryTag::kWorkspace, bytes);
+  download(view_.data(), data, bytes);
+  return view_.data();
+}
+
+void GpuDevice::copy(void* to, const void* from, std::size_t bytes) {
+  if (bytes > 0) copy_async(compute_.handle(), to, from, bytes);
+}
+
+void GpuDevice::zero(float* values, std::int64_t count) {
+  if (count > 0) {
+    fill_zero(compute_.handle(), values, static_cast<std::size_t>(count) * sizeof(float));
+  }
+}
+
+void GpuDevice::add(float* to, const float* from, std::int64_t count) {
+  cuda::add_all(compute_.handle(), to, from, count);
+}
+
+void GpuDevice::add_through(std::span<float* const> sums, const float* leaf, std::int64_t count) {
+  cuda::add_through(compute_.handle(), sums, leaf, count);
+}
+
+void GpuDevice::narrow(void* to, DType type, const float* from, std::int64_t count) {
+  if (type == DType::kBFloat16) {
+    cuda::narrow_all(compute_.handle(), static_cast<BFloat16*>(to), from, count);
+  } else {
+    cuda::narrow_all(compute_.handle(), static_cast<Float16*>(to), from, count);
+  }
+}
+
+void GpuDevice::add_squares(ExactSum& sum, const float* values, std::int64_t count) {
+  if (count == 0) return;
+  double* const on_device = scratch_.of<double>(1 + sum_of_squares_scratch(count));
+  cuda::sum_of_squares(compute_.handle(), on_device, values, count, on_device + 1);
+  double squares = 0;
+  download(&squares, on_device, sizeof squares);
+  sum.add(squares);
+}
+
+std::int64_t GpuDevice::first_non_finite(const float* values, std::int64_t count) {
+  if (count == 0) return -1;
+  auto* const on_device = scratch_.of<std::int64_t>(1 + kNonFiniteScratch);
+  cuda::first_non_finite(compute_.handle(), on_device, values, count, on_device + 1);
+  std::int64_t index = -1;
+  download(&index, on_device, sizeof index);
+  return index;
+}
+
+void GpuDevice::adamw_step(std::span<float> weights, std::span<const float> gradients,
+                           std::span<float> m, std::span<float> v, std::int64_t step,
+                           const AdamwOptions& options) {
+  cuda::adamw_step(compute_.handle(), weights.data(), gradients.data(), m.data(), v.data(),
+                   length(weights), step, options);
+}
+
+void GpuDevice::sgd_step(std::span<float> weights, std::span<const float> gradients,
+                         std::span<float> velocity, const SgdOptions& options) {
+  cuda::sgd_step(compute_.handle(), weights.data(), gradients.data(),
+                 velocity.empty() ? nullptr : velocity.data(), length(weights), options);
+}
+
+void GpuDevice::ema_step(std::span<float> average, std::span<const float> weights, float decay) {
+  cuda::ema_step(compute_.handle(), average.data(), weights.data(), length(weights), decay);
+}
+
+}  // namespace nqd::engine::cuda
+
+namespace nqd::engine {
+
+std::unique_ptr<Device> make_cuda_device(int index, std::function<std::string()> plan) {
+  return std::make_unique<cuda::GpuDevice>(index, std::move(plan));
+}
+
+}  // namespace nqd::engine

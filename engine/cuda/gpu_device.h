@@ -1,0 +1,76 @@
+// The device line on a CUDA device.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "engine/cuda/device_memory.h"
+#include "engine/cuda/gemm.h"
+#include "engine/cuda/gpu_kernels.h"
+#include "engine/cuda/pool.h"
+#include "engine/cuda/streams.h"
+#include "engine/device/device.h"
+
+namespace nqd::engine::cuda {
+
+// Operations are launched on one stream, in order. Memory is a pool's; beside what is allocated
+// here it gives the operations scratch and the library workspace, which no ledger counts. All calls
+// come from the thread that made the object, whose device it is.
+class GpuDevice final : public Device {
+ public:
+  // `plan` says what memory was planned, for the error that it did not suffice. Throws NQD3060
+  // where there is no device of that number.
+  GpuDevice(int device, std::function<std::string()> plan);
+  ~GpuDevice() override;
+
+  std::unique_ptr<engine::DeviceMemory> allocate(MemoryLedger* ledger, MemoryTag tag,
+                                                 std::size_t bytes, Reach reach) override;
+  bool is_host() const override { return false; }
+  GemmLibrary product_library(bool canonical) const override;
+  // Throws NQD3061 where fast numerics lacks its library.
+  std::unique_ptr<Products> make_products(const SliceShare& share, float* scratch) override;
+
+  void upload(void* to, const void* from, std::size_t bytes) override;
+  void download(void* to, const void* from, std::size_t bytes) override;
+  const std::byte* host_view(const void* data, std::size_t bytes) override;
+  void synchronize() override { compute_.synchronize(); }
+
+  void copy(void* to, const void* from, std::size_t bytes) override;
+  void zero(float* values, std::int64_t count) override;
+  void add(float* to, const float* from, std::int64_t count) override;
+  void add_through(std::span<float* const> sums, const float* leaf, std::int64_t count) override;
+  void narrow(void* to, DType type, const float* from, std::int64_t count) override;
+  void add_squares(ExactSum& sum, const float* values, std::int64_t count) override;
+  std::int64_t first_non_finite(const float* values, std::int64_t count) override;
+
+  void adamw_step(std::span<float> weights, std::span<const float> gradients, std::span<float> m,
+                  std::span<float> v, std::int64_t step, const AdamwOptions& options) override;
+  void sgd_step(std::span<float> weights, std::span<const float> gradients,
+                std::span<float> velocity, const SgdOptions& options) override;
+  void ema_step(std::span<float> average, std::span<const float> weights, float decay) override;
+
+ private:
+  Kernels<float>& kernels_for(float*) override { return float32_; }
+  Kernels<BFloat16>& kernels_for(BFloat16*) override { return bfloat16_; }
+  Kernels<Float16>& kernels_for(Float16*) override { return float16_; }
+
+  struct ChosenDevice {
+    explicit ChosenDevice(int device) { use_device(device); }
+  };
+
+  int device_;
+  ChosenDevice chosen_;  // before all that is of the device
+  DeviceMemory source_;
+  DevicePool pool_;
+  Stream compute_;
+  Scratch scratch_;
+  PinnedBuffer view_;
+  DeviceBuffer library_workspace_;
+  std::unique_ptr<CudaGemm> gemm_;
+  GpuKernels<float> float32_;
+  GpuKernels<BFloat16> bfloat16_;
+  GpuKernels<Float16> float16_;
+};
+
+}  // namespace nqd::engine::cuda

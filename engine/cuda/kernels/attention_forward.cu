@@ -1,5 +1,5 @@
 #include "engine/cuda/kernels/attention.h"
-#include "engine/cuda/kernels/bodies/attention_forward.h"
+#include "engine/cuda/kernels/bodies/attention.h"
 #include "engine/cuda/kernels/launch.cuh"
 
 namespace nqd::engine::cuda {

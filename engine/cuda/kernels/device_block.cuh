@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "base/dtype.h"
+#include "engine/cuda/kernels/mma.h"
 
 namespace nqd::engine::cuda {
 
@@ -50,6 +51,34 @@ class DeviceBlock {
     // The next reduction writes the same words.
     __syncthreads();
     return value;
+  }
+
+  __device__ void barrier() { __syncthreads(); }
+
+  // engine/cuda/kernels/mma.h.
+  template <typename S, typename F>
+  __device__ void mma(const F& operands) {
+    const Mma<S> m = operands(static_cast<int>(threadIdx.x));
+    if constexpr (std::is_same_v<S, BFloat16>) {
+      asm volatile(
+          "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+          "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+          : "+f"(m.c[0]), "+f"(m.c[1]), "+f"(m.c[2]), "+f"(m.c[3])
+          : "r"(m.a[0]), "r"(m.a[1]), "r"(m.a[2]), "r"(m.a[3]), "r"(m.b[0]), "r"(m.b[1]));
+    } else {
+      asm volatile(
+          "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+          "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+          : "+f"(m.c[0]), "+f"(m.c[1]), "+f"(m.c[2]), "+f"(m.c[3])
+          : "r"(m.a[0]), "r"(m.a[1]), "r"(m.a[2]), "r"(m.a[3]), "r"(m.b[0]), "r"(m.b[1]));
+    }
+  }
+
+  template <typename F, typename Merge>
+  __device__ void quads(const F& value_of, const Merge& merge) {
+    float& value = value_of(static_cast<int>(threadIdx.x));
+    value = merge(value, __shfl_xor_sync(0xffffffffU, value, 1));
+    value = merge(value, __shfl_xor_sync(0xffffffffU, value, 2));
   }
 
   // One object in the block's shared memory, not initialised. A body asks for one only.

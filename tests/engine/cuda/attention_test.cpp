@@ -1,10 +1,10 @@
-// The reference attention kernels on the host, against the CPU's blocked attention.
+// The attention kernels on the host, those of tensor cores and the reference, against the CPU's
+// blocked attention.
 #include <doctest/doctest.h>
 
 #include <limits>
 
-#include "engine/cuda/kernels/bodies/attention_backward.h"
-#include "engine/cuda/kernels/bodies/attention_forward.h"
+#include "engine/cuda/kernels/bodies/attention.h"
 #include "tests/engine/cuda/host_block.h"
 
 namespace nqd::engine::cuda {
@@ -64,10 +64,14 @@ TEST_CASE("attention over several tiles, ragged, grouped, with and without a mas
   compare<float>({2, 70, 4, 2, 16, true, false});
   compare<float>({1, 33, 2, 2, 20, false, false});
   compare<BFloat16>({1, 64, 2, 1, 64, true, false});
+  compare<BFloat16>({2, 100, 4, 2, 40, true, false});
+  compare<BFloat16>({1, 90, 2, 2, 52, false, false});
+  compare<BFloat16>({1, 75, 2, 1, 128, true, false});
 }
 
 TEST_CASE("attention drops the CPU's probabilities") {
   compare<float>({1, 40, 2, 1, 8, true, true});
+  compare<BFloat16>({2, 40, 2, 1, 16, true, true});
 }
 
 TEST_CASE("attention of wide heads") {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/cpu/storage.h"
+#include "engine/cuda/kernels/mma.h"
 #include "tests/engine/cuda/close.h"
 
 namespace nqd::tests {
@@ -67,6 +68,49 @@ class HostBlock {
       total = warp == 0 ? lanes[0] : merge(total, lanes[0]);
     }
     return total;
+  }
+
+  void barrier() {}
+
+  // The lanes' parts put together, multiplied, and given back to them.
+  template <typename S, typename F>
+  void mma(const F& operands) {
+    using engine::cuda::Lane;
+    const auto half = [](std::uint32_t word, int upper) {
+      return engine::cpu::widen(S{static_cast<std::uint16_t>(word >> (16 * upper))});
+    };
+    for (int warp = 0; warp < kThreads / kWarp; ++warp) {
+      float a[16][16], b[16][8];
+      float* c[kWarp];
+      for (int i = 0; i < kWarp; ++i) {
+        const engine::cuda::Mma<S> m = operands(warp * kWarp + i);
+        const Lane lane(i);
+        for (int r = 0; r < 4; ++r) {
+          for (int upper = 0; upper < 2; ++upper) {
+            a[lane.g + r % 2 * 8][lane.t * 2 + r / 2 * 8 + upper] = half(m.a[r], upper);
+            if (r < 2) b[lane.t * 2 + r * 8 + upper][lane.g] = half(m.b[r], upper);
+          }
+        }
+        c[i] = m.c;
+      }
+      for (int i = 0; i < kWarp; ++i) {
+        const Lane lane(i);
+        for (int e = 0; e < 4; ++e) {
+          float sum = 0;
+          for (int k = 0; k < 16; ++k) sum += a[lane.row(e)][k] * b[k][lane.column(0, e)];
+          c[i][e] += sum;
+        }
+      }
+    }
+  }
+
+  template <typename F, typename Merge>
+  void quads(const F& value_of, const Merge& merge) {
+    for (int first = 0; first < kThreads; first += 4) {
+      const float low = merge(value_of(first), value_of(first + 1));
+      const float all = merge(low, merge(value_of(first + 2), value_of(first + 3)));
+      for (int i = 0; i < 4; ++i) value_of(first + i) = all;
+    }
   }
 
   template <typename T>

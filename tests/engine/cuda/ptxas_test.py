@@ -13,9 +13,10 @@ SOURCES = Path(__file__).resolve().parents[3]
 ARCHITECTURES = {"sm_80", "sm_90"}
 
 # A multiprocessor has 65536 registers: 64 a thread let 1024 threads run, enough for kernels that
-# wait for memory; 128 two blocks of 256; 168 the three blocks of 128 whose shared memory fits sm_80.
+# wait for memory; 128 two blocks of 256; 168 the three blocks of 128 whose shared memory fits sm_80;
+# 255, all that a thread can have, two blocks of 128 whose accumulators stay in registers.
 REGISTERS = 64
-REGISTERS_OF = {"FixedProductBody": 128, "Attention": 168}
+REGISTERS_OF = {"FixedProductBody": 128, "AttentionMma": 255, "Attention": 168}
 # Static shared memory that needs no opt-in: 48 KiB; less where several blocks share a processor.
 SHARED = 17 * 1024
 SHARED_OF = {"Attention": 48 * 1024}

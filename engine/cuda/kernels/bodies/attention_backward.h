@@ -257,15 +257,9 @@ struct AttentionQueryGradient {
 };
 
 template <typename S, typename Run>
-void attention_backward(const Run& run, S* dq, S* dk, S* dv, const S* d_out, const S* out,
-                        const float* lse, const S* q, const S* k, const S* v,
-                        const cpu::AttentionLayout& layout, const cpu::AttentionDropout* dropout,
-                        float* scratch) {
-  run_elements(run, AttentionInner<S>{scratch, d_out, out, layout},
-               layout.batch * layout.heads * layout.sequence, false);
-  const AttentionShape shape = attention_shape(layout, dropout, q, k, v, d_out);
-  const AttentionGradient<S> in{d_out, lse, scratch, q, k, v, shape};
-  with_head_tile(layout.head_width, [&]<int D>() {
+void reference_attention_backward(const Run& run, S* dq, S* dk, S* dv,
+                                  const AttentionGradient<S>& in) {
+  with_head_tile(in.shape.layout.head_width, [&]<int D>() {
     // Four tiles and two squares of scores stay below the 48 KiB that need no opt-in.
     constexpr int kRows = 2048 / D;
     run(AttentionKeyGradient<S, D, kRows>{dk, dv, in});

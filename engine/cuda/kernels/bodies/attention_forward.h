@@ -168,8 +168,9 @@ struct AttentionForward {
 };
 
 template <typename S, typename Run>
-void attention_forward(const Run& run, S* out, float* lse, const S* q, const S* k, const S* v,
-                       const cpu::AttentionLayout& layout, const cpu::AttentionDropout* dropout) {
+void reference_attention_forward(const Run& run, S* out, float* lse, const S* q, const S* k,
+                                 const S* v, const cpu::AttentionLayout& layout,
+                                 const cpu::AttentionDropout* dropout) {
   const AttentionShape shape = attention_shape(layout, dropout, q, k, v);
   with_head_tile(layout.head_width, [&]<int D>() {
     run(AttentionForward < S, D, D == 256 ? 16 : 32 > {out, lse, q, k, v, shape});

@@ -98,14 +98,16 @@ constexpr std::array kTable = {
              "This build has no CUDA (NQD_WITH_CUDA), there is no device of that number, or no "
              "driver that sees one. CUDA_VISIBLE_DEVICES hides devices and counts the others from "
              "0. `nqd doctor` lists what is there. Ranks on CPUs need none."},
-    CodeInfo{"NQD3061", "cuBLASLt cannot be used",
-             "Matrix products in fast numerics on a GPU are those of cuBLASLt, which is opened when "
-             "a run starts. It was not found, or is another version than the one that nqd was "
-             "built for. Install the toolkit's libraries, or set LD_LIBRARY_PATH."},
-    CodeInfo{"NQD3062", "a shape that a CUDA kernel does not take",
-             "Attention on a GPU takes heads of at most 256 columns, a canonical product at most 15 "
-             "slices of a rank, and a launch at most 2^31 - 1 blocks. The message says which limit "
-             "it is."},
+    CodeInfo{
+        "NQD3061", "cuBLASLt cannot be used",
+        "Matrix products in fast numerics on a GPU are those of cuBLASLt, which is opened when "
+        "a run starts. It was not found, or is another version than the one that nqd was "
+        "built for. Install the toolkit's libraries, or set LD_LIBRARY_PATH."},
+    CodeInfo{
+        "NQD3062", "a shape that a CUDA kernel does not take",
+        "Attention on a GPU takes heads of at most 256 columns, a canonical product at most 15 "
+        "slices of a rank, and a launch at most 2^31 - 1 blocks. The message says which limit "
+        "it is."},
     CodeInfo{"NQD3063", "ranks share a GPU",
              "NCCL takes one rank a GPU (several from 2.30 on, with NCCL_MULTI_RANK_GPU_ENABLE=1). "
              "The message names the ranks and the GPU, by UUID. Start as many ranks on a host as "

@@ -1,6 +1,7 @@
 #include <optional>
 
 #include "reports/bench_parts_json.h"
+#include "reports/device_json.h"
 #include "reports/envelope_json.h"
 #include "reports/evidence.h"
 #include "reports/summary.h"
@@ -61,7 +62,9 @@ void write_interval(JsonWriter& json, const collectives::BenchRow& row) {
   }
 }
 
-void write_row(JsonWriter& json, const collectives::BenchRow& row, Layout layout) {
+// `estimate_s`: the library's, where the row is of a device; null otherwise.
+void write_row(JsonWriter& json, const collectives::BenchRow& row, Layout layout,
+               const std::optional<double>* estimate_s = nullptr) {
   json.begin_object(layout);
   json.field("collective", row.collective);
   json.field("backend", row.backend);
@@ -99,6 +102,7 @@ void write_row(JsonWriter& json, const collectives::BenchRow& row, Layout layout
   json.field("bytes_sent_per_rank", counted(row.bytes_sent_per_rank));
   json.field("predicted_bytes_per_rank", counted(row.predicted_bytes_per_rank));
   write_usage(json, row.usage);
+  if (estimate_s != nullptr) json.field("library_estimate_s", *estimate_s);
   json.end();
 }
 
@@ -191,16 +195,18 @@ void write_definitions(JsonWriter& json) {
   json.end();
 }
 
-}  // namespace
-
-std::string bench_json(const Envelope& envelope, const collectives::BenchResult& result) {
+std::string document(const Envelope& envelope, const collectives::BenchResult& result,
+                     const DeviceEvidence* device) {
   JsonWriter json;
   json.begin_object();
   write_envelope(json, envelope);
   write_definitions(json);
   write_options(json, result.options);
   json.key("rows").begin_array();
-  for (const collectives::BenchRow& row : result.rows) write_row(json, row, Layout::kLines);
+  for (std::size_t i = 0; i < result.rows.size(); ++i) {
+    write_row(json, result.rows[i], Layout::kLines,
+              device != nullptr ? &device->estimates_s[i] : nullptr);
+  }
   json.end();
   json.key("gemm_rows").begin_array();
   for (const collectives::GemmRow& row : result.gemm_rows) write_gemm_row(json, row);
@@ -211,10 +217,22 @@ std::string bench_json(const Envelope& envelope, const collectives::BenchResult&
   json.field("memory_bandwidth_bytes_per_s", measured(result.memory_bandwidth_bytes_per_s));
   write_probes(json, result);
   write_machine(json, result.machine);
+  if (device != nullptr) write_device(json, *device);
   write_summary(json, result);
   write_verdicts(json, result.verdicts);
   json.end();
   return json.take();
+}
+
+}  // namespace
+
+std::string bench_json(const Envelope& envelope, const collectives::BenchResult& result) {
+  return document(envelope, result, nullptr);
+}
+
+std::string bench_json(const Envelope& envelope, const collectives::BenchResult& result,
+                       const DeviceEvidence& evidence) {
+  return document(envelope, result, &evidence);
 }
 
 std::string bench_header_line(const Envelope& envelope, const collectives::BenchOptions& options) {

@@ -146,8 +146,11 @@ void add_run_flags(CLI::App& command, BenchFlags& flags) {
   command
       .add_option("--backend", flags.backend,
                   "local (threads), mpi, shm (processes of one host, messages through shared "
-                  "memory) or auto: mpi under mpirun, else local")
+                  "memory), nccl (device buffers, a GPU a rank) or auto: mpi under mpirun, else "
+                  "local")
       ->capture_default_str();
+  command.add_flag("--graph", flags.graph,
+                   "with --backend nccl: capture a call as a CUDA graph, and launch that");
   command.add_flag("--check-calls", flags.check_calls,
                    "ranks compare every call before it: a difference is named at once");
   command

@@ -28,6 +28,7 @@ struct BenchFlags {
   std::string time;
   std::string pair = "0,1";  // of a pingpong
   std::string backend = "auto";
+  bool graph = false;  // NCCL's calls as CUDA graphs
   bool check_calls = false;
   std::string cluster;
   std::string compare;

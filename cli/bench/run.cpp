@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "base/line_file.h"
 #include "cli/bench/compare.h"
 #include "cli/bench/expect.h"
+#include "cli/bench/nccl.h"
 #include "cli/bench/session.h"
 #include "cli/bench/table.h"
 #include "cli/bench/tuning.h"
@@ -40,7 +42,8 @@ void open_lines(const std::string& path, std::optional<LineFile>& lines) {
 
 // One rank's part. Returns the exit code, the same on all.
 int run_rank(Communicator& world, const BenchFlags& flags, const collectives::BenchOptions& bench,
-             const Context& context, const std::string& launcher) {
+             const Context& context, const std::string& launcher,
+             const collectives::NcclLogCapture* capture) {
   const bool speaker = world.rank() == 0;
   std::optional<AtomicFile> output;
   std::vector<BenchRow> old_rows;
@@ -61,24 +64,28 @@ int run_rank(Communicator& world, const BenchFlags& flags, const collectives::Be
     if (speaker && !flags.session.output.empty()) output.emplace(flags.session.output);
     if (speaker && !flags.append.empty()) open_lines(flags.append, lines);
   });
-  if (!flags.cluster.empty()) share_tuning(world, crossovers, bench);
+  if (!flags.cluster.empty() && capture == nullptr) share_tuning(world, crossovers, bench);
   reports::Envelope envelope = reports::begin_envelope("bench", context.argv);
   envelope.world_size_asked = flags.session.ranks.value_or(world.size());
   envelope.world_size_actual = world.size();
-  envelope.backend = world.backend();
+  envelope.backend = capture != nullptr ? "nccl" : world.backend();
   envelope.ranks = gather_ranks(world, launcher);
   const bool table_wanted = speaker && !flags.session.json;
   bool started = false;
   bool headed = false;
-  BenchResult result = run_bench(world, bench, [&](const BenchRow& row) {
+  const auto on_row = [&](const BenchRow& row) {
     if (lines) {
       if (!std::exchange(headed, true)) lines->append(reports::bench_header_line(envelope, bench));
       lines->append(reports::bench_row_line(row));
     }
-    if (!table_wanted) return;
+    if (!table_wanted || capture != nullptr) return;
     if (!std::exchange(started, true)) print_header(world, bench);
     print_row(row, size_bytes(bench.dtype));
-  });
+  };
+  NcclRun nccl;
+  if (capture != nullptr) nccl = run_nccl(world, flags, bench, *capture, table_wanted, on_row);
+  BenchResult result =
+      capture != nullptr ? std::move(nccl.result) : run_bench(world, bench, on_row);
   collectives::Comparison comparison;
   if (speaker && !flags.compare.empty()) {
     comparison = compare_rows(old_rows, result.rows, flags.tolerance);
@@ -90,7 +97,9 @@ int run_rank(Communicator& world, const BenchFlags& flags, const collectives::Be
   envelope.ended_at = reports::now_utc();
   engine::attempt_together(world, [&] {
     if (!speaker) return;
-    const std::string document = reports::bench_json(envelope, result);
+    const std::string document = capture != nullptr
+                                     ? reports::bench_json(envelope, result, nccl.evidence)
+                                     : reports::bench_json(envelope, result);
     if (output) {
       output->write(document);
       output->commit();
@@ -99,7 +108,7 @@ int run_rank(Communicator& world, const BenchFlags& flags, const collectives::Be
   });
   if (table_wanted) {
     print_changes(comparison);
-    print_footer(result);
+    capture != nullptr ? print_verdicts(result.verdicts) : print_footer(result);
   }
   // Rank 0 alone knows the old rows and the expectations.
   auto failed = static_cast<std::byte>(
@@ -114,18 +123,27 @@ int run_rank(Communicator& world, const BenchFlags& flags, const collectives::Be
 int run_collective_bench(const BenchFlags& flags, const Context& context) {
   const collectives::LaunchIdentity identity = collectives::read_launch_identity();
   collectives::BenchOptions bench;
+  std::unique_ptr<collectives::NcclLogCapture> capture;
   try {
     bench = parsed_options(flags);
     sweep_sizes(bench);
+    if (flags.backend == "nccl") {
+      capture = prepare_nccl(flags, bench);
+    } else if (flags.graph) {
+      throw Error(ExitCode::kUsage, "NQD2104",
+                  "--graph is of device buffers, which " + flags.backend + " does not have",
+                  "give --backend nccl too");
+    }
   } catch (Error& error) {
     error.set_quiet(identity.rank != 0);
     throw;
   }
   collectives::WorldOptions world;
-  world.backend = flags.backend;
+  // The ranks of NCCL meet over what else there is.
+  world.backend = capture ? "auto" : flags.backend;
   world.check_calls = flags.check_calls;
   return run_ranks(flags.session, context, world, [&](Communicator& comm) {
-    return run_rank(comm, flags, bench, context, identity.launcher);
+    return run_rank(comm, flags, bench, context, identity.launcher, capture.get());
   });
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "collectives/bench/canonical_choice.h"
+#include "collectives/bench/device.h"
 #include "collectives/bench/operation.h"
 #include "collectives/bench/timing.h"
 #include "collectives/bench/verdicts.h"
@@ -25,12 +26,14 @@ std::string transport_name(const Communicator& world) {
 // Runs the rows of one sweep.
 class Sweep {
  public:
-  Sweep(Communicator& world, const BenchOptions& options)
-      : world_(world), options_(options), hosts_(host_map_of(world)) {}
+  Sweep(Communicator& world, const BenchOptions& options, BenchDevice* device)
+      : world_(world), options_(options), device_(device), hosts_(host_map_of(world)) {}
 
   BenchRow begin(std::uint64_t requested_bytes, Algorithm algorithm) const;
   // One repeat of the row, and its statistics.
   void measure(BenchRow& row, Algorithm algorithm);
+  // What the device's library expects of the last row's call.
+  std::optional<double> estimate_s() { return operation_->estimate_s(); }
   // Whether some rank's counted traffic differed from cost.h in the last row.
   bool miscounted() const { return miscounted_; }
 
@@ -55,6 +58,7 @@ class Sweep {
 
   Communicator& world_;
   const BenchOptions& options_;
+  BenchDevice* const device_;
   const HostMap hosts_;
   // Of the last algorithm: each has buffers of its own, so that none profits from another's.
   std::optional<Operation> operation_;
@@ -72,8 +76,8 @@ std::uint64_t Sweep::over_ranks(std::uint64_t value, ReduceOp op) {
 BenchRow Sweep::begin(std::uint64_t requested_bytes, Algorithm algorithm) const {
   BenchRow row;
   row.collective = bench_name(options_);
-  row.backend = world_.backend();
-  row.transport = transport_name(world_);
+  row.backend = device_ != nullptr ? device_->backend() : world_.backend();
+  row.transport = device_ != nullptr ? row.backend : transport_name(world_);
   row.algorithm = name(algorithm);
   row.in_place = options_.in_place || options_.collective == Collective::kBroadcast;
   row.registered = options_.registered;
@@ -89,7 +93,7 @@ BenchRow Sweep::begin(std::uint64_t requested_bytes, Algorithm algorithm) const 
 void Sweep::measure(BenchRow& row, Algorithm algorithm) {
   if (!operation_ || last_ != algorithm) {
     operation_.reset();
-    operation_.emplace(world_, options_, effective(options_.end_bytes));
+    operation_.emplace(world_, options_, effective(options_.end_bytes), device_);
     last_ = algorithm;
   }
   operation_->resize(row.effective_bytes);
@@ -143,11 +147,17 @@ void Sweep::time_calls(Algorithm algorithm, std::size_t calls, std::vector<doubl
   const std::size_t before = samples.size();
   samples.resize(before + calls);
   const auto batch = std::span(samples).subspan(before);
-  for (double& sample : batch) {
+  if (device_ != nullptr) {
     world_.barrier();
-    const auto start = Clock::now();
-    operation_->call(algorithm);
-    sample = std::chrono::duration<double>(Clock::now() - start).count();
+    std::ranges::copy(operation_->time(calls), batch.begin());
+  }
+  for (double& sample : batch) {
+    if (device_ == nullptr) {
+      world_.barrier();
+      const auto start = Clock::now();
+      operation_->call(algorithm);
+      sample = std::chrono::duration<double>(Clock::now() - start).count();
+    }
     if (options_.pair) sample /= 2;
   }
   const auto bytes = std::as_writable_bytes(batch);
@@ -302,26 +312,37 @@ std::vector<Algorithm> checked_algorithms(const Communicator& world, const Bench
   return algorithms;
 }
 
-BenchResult sweep(Communicator& world, const BenchOptions& options,
+// With a device, whose library chooses its algorithms.
+void judge_library(const Findings& findings, std::vector<Verdict>& verdicts) {
+  judge_rows(findings, verdicts);
+  judge_placement(findings, verdicts);
+}
+
+DeviceSweep sweep(Communicator& world, const BenchOptions& options, BenchDevice* device,
                   const std::function<void(const BenchRow&)>& on_row) {
   check_options(world, options);
   const std::vector<std::uint64_t> sizes = sweep_sizes(options);
-  BenchResult result;
+  DeviceSweep all;
+  BenchResult& result = all.result;
   result.options = options;
-  result.options.algorithms = checked_algorithms(world, options);
+  result.options.algorithms =
+      device != nullptr ? std::vector{Algorithm::kLibrary} : checked_algorithms(world, options);
   result.machine = begin_record(world);
   if (options.cold) result.options.cache_bytes = last_level_cache_bytes();
-  Sweep rows(world, result.options);
+  Sweep rows(world, result.options, device);
   std::vector<Algorithm> algorithms;  // of the rows
   for (const Algorithm algorithm : result.options.algorithms) {
     for (const std::uint64_t size : sizes) {
       const std::uint64_t bytes = size / size_bytes(options.dtype) * size_bytes(options.dtype);
       algorithms.push_back(
-          world.chosen(options.collective, at_size(world, options, algorithm, bytes), bytes));
+          device != nullptr
+              ? algorithm
+              : world.chosen(options.collective, at_size(world, options, algorithm, bytes), bytes));
       result.rows.push_back(rows.begin(size, algorithms.back()));
       result.rows.back().requested_algorithm = name(algorithm);
     }
   }
+  all.estimates_s.resize(result.rows.size());
   std::vector<std::size_t> miscounted;
   const std::vector<std::size_t> order =
       sweep_order(result.rows.size(), options.repeat, options.seed);
@@ -330,31 +351,47 @@ BenchResult sweep(Communicator& world, const BenchOptions& options,
     row.order.push_back(static_cast<int>(at));
     rows.measure(row, algorithms[order[at]]);
     if (rows.miscounted()) miscounted.push_back(order[at]);
+    if (device != nullptr) all.estimates_s[order[at]] = rows.estimate_s();
     const bool complete = row.order.size() == static_cast<std::size_t>(options.repeat);
     if (complete && on_row && world.rank() == 0) on_row(row);
   }
   finish_record(world, result.machine);
   world.reset_traffic();
-  result.verdicts = judge({.rows = result.rows,
-                           .miscounted_rows = std::move(miscounted),
-                           .machine = result.machine,
-                           .ranks_are_processes = world.backend() != "local",
-                           .promised_bytes_per_s = options.promised_bytes_per_s});
-  return result;
+  const Findings findings = {.rows = result.rows,
+                             .miscounted_rows = std::move(miscounted),
+                             .machine = result.machine,
+                             .ranks_are_processes = world.backend() != "local",
+                             .promised_bytes_per_s = options.promised_bytes_per_s};
+  if (device != nullptr) {
+    judge_library(findings, result.verdicts);
+  } else {
+    result.verdicts = judge(findings);
+  }
+  return all;
 }
 
-}  // namespace
-
-BenchResult run_bench(Communicator& world, const BenchOptions& options,
-                      const std::function<void(const BenchRow&)>& on_row) {
+DeviceSweep quiet_sweep(Communicator& world, const BenchOptions& options, BenchDevice* device,
+                        const std::function<void(const BenchRow&)>& on_row) {
   try {
-    return sweep(world, options, on_row);
+    return sweep(world, options, device, on_row);
   } catch (Error& error) {
     // What is wrong with the options is wrong on every rank: one says so.
     const bool shared = error.exit_code() == ExitCode::kUsage || error.exit_code() == ExitCode::kNo;
     if (shared && world.rank() != 0) error.set_quiet(true);
     throw;
   }
+}
+
+}  // namespace
+
+BenchResult run_bench(Communicator& world, const BenchOptions& options,
+                      const std::function<void(const BenchRow&)>& on_row) {
+  return quiet_sweep(world, options, nullptr, on_row).result;
+}
+
+DeviceSweep run_bench(Communicator& world, const BenchOptions& options, BenchDevice& device,
+                      const std::function<void(const BenchRow&)>& on_row) {
+  return quiet_sweep(world, options, &device, on_row);
 }
 
 }  // namespace nqd::collectives

@@ -23,8 +23,10 @@ std::span<const std::byte> Block::bytes() const {
   return {private_.data(), private_.size()};
 }
 
-Operation::Operation(Communicator& world, const BenchOptions& options, std::size_t max_bytes)
+Operation::Operation(Communicator& world, const BenchOptions& options, std::size_t max_bytes,
+                     BenchDevice* device)
     : world_(world),
+      device_(device),
       collective_(options.collective),
       type_(options.dtype),
       op_(options.op),
@@ -36,8 +38,10 @@ Operation::Operation(Communicator& world, const BenchOptions& options, std::size
   const std::size_t vectors = in_place_ ? 1 : 2;
   std::size_t bytes = stride(max_bytes);
   if (cold_bytes_ > 0) bytes = cold_bytes_ / vectors + 2 * bytes;
-  full_ = Block(bytes, options.registered);
-  if (!in_place_) second_ = Block(bytes, options.registered);
+  const bool shared = options.registered && device_ == nullptr;
+  full_ = Block(bytes, shared);
+  if (!in_place_) second_ = Block(bytes, shared);
+  if (device_ != nullptr) device_->allocate(bytes, in_place_ ? 0 : bytes, options.registered);
 }
 
 std::size_t Operation::stride(std::size_t bytes) const {
@@ -137,11 +141,66 @@ void Operation::fill() {
       std::ranges::copy(first, block->bytes().subspan(copy * step).begin());
     }
   }
+  if (device_ == nullptr) return;
+  const std::size_t used = copies_ * step;
+  device_->copy(device_->full().first(used), full_.bytes().first(used));
+  if (!in_place_) device_->copy(device_->second().first(used), second_.bytes().first(used));
 }
 
-void Operation::call(Algorithm algorithm) {
+std::span<std::byte> Operation::on_device(std::span<std::byte> data) {
+  if (data.empty()) return {};
+  const auto within = [&](Block& block, std::span<std::byte> twin) {
+    return twin.subspan(static_cast<std::size_t>(data.data() - block.bytes().data()), data.size());
+  };
+  const std::byte* const begin = full_.bytes().data();
+  const bool in_full = data.data() >= begin && data.data() < begin + full_.bytes().size();
+  return in_full ? within(full_, device_->full()) : within(second_, device_->second());
+}
+
+BenchSteps Operation::steps() {
+  if (collective_ == Collective::kBarrier) return {BenchStep{}};
+  const std::span<std::byte> given = on_device(in());
+  const std::span<std::byte> taken = on_device(out());
+  if (collective_ != Collective::kSendRecv) {
+    const bool broadcasts = collective_ == Collective::kBroadcast;
+    CollectiveCall one{collective_, broadcasts ? std::span<std::byte>{} : given,
+                       taken,       broadcasts ? DType::kUInt8 : type_,
+                       op_,         root_};
+    return {BenchStep{one}};
+  }
+  const auto message = [&](int to, int from) {
+    BenchStep step;
+    step.call.in = to < 0 ? std::span<std::byte>{} : given;
+    step.call.out = from < 0 ? std::span<std::byte>{} : taken;
+    step.is_message = true;
+    step.to = to;
+    step.from = from;
+    return step;
+  };
+  if (!pair_) return {message(right(), left())};
+  if (right() < 0) return {};
+  const bool begins = world_.rank() == pair_->front();
+  if (begins) return {message(right(), -1), message(-1, left())};
+  return {message(-1, left()), message(right(), -1)};
+}
+
+void Operation::take_next_copy() {
   offset_ = next_copy_ * stride(bytes_);
   next_copy_ = next_copy_ + 1 < copies_ ? next_copy_ + 1 : 0;
+}
+
+std::vector<double> Operation::time(std::size_t calls) {
+  return device_->time(calls, [this] {
+    take_next_copy();
+    return steps();
+  });
+}
+
+std::optional<double> Operation::estimate_s() { return device_->estimate_s(steps()); }
+
+void Operation::call(Algorithm algorithm) {
+  take_next_copy();
+  if (device_ != nullptr) return device_->run(steps());
   switch (collective_) {
     case Collective::kAllReduce:
       return world_.all_reduce(in(), out(), type_, op_, algorithm);
@@ -166,11 +225,10 @@ void Operation::call(Algorithm algorithm) {
   }
 }
 
-std::uint64_t Operation::count_wrong() const {
-  const std::size_t element = size_bytes(type_);
+std::uint64_t Operation::count_wrong() {
   const Part mine = out_part();
-  const auto result =
-      (in_place_ ? full_ : second_).bytes().subspan(offset_ + mine.first * element, mine.bytes);
+  const std::span<std::byte> result = out();
+  if (device_ != nullptr) device_->copy(result, on_device(result));
   switch (collective_) {
     case Collective::kAllReduce:
     case Collective::kReduceScatter:

@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "base/ledger.h"
 #include "collectives/bench/bench.h"
+#include "collectives/bench/device.h"
 #include "collectives/bench/pattern.h"
 #include "collectives/communicator.h"
 #include "collectives/shared/shared_buffer.h"
@@ -30,8 +32,10 @@ class Block {
 
 class Operation {
  public:
-  // `max_bytes` is the largest full vector.
-  Operation(Communicator& world, const BenchOptions& options, std::size_t max_bytes);
+  // `max_bytes` is the largest full vector. With a device the vectors are there, and calls run
+  // there; those of the host are what they are filled and compared with.
+  Operation(Communicator& world, const BenchOptions& options, std::size_t max_bytes,
+            BenchDevice* device = nullptr);
 
   // The full vector of the next calls: `bytes` bytes, a whole number of elements.
   void resize(std::size_t bytes);
@@ -39,8 +43,12 @@ class Operation {
   void fill();
   // On the next copy.
   void call(Algorithm algorithm);
+  // Seconds of each of so many calls on the device, on one copy after the other.
+  std::vector<double> time(std::size_t calls);
+  // What the device's library expects of a call.
+  std::optional<double> estimate_s();
   // Wrong elements of this rank in what the last call left, the first since fill().
-  std::uint64_t count_wrong() const;
+  std::uint64_t count_wrong();
   // Copies of the vectors that calls take in turn: 1, but for a cold sweep.
   std::size_t copies() const { return copies_; }
 
@@ -61,11 +69,16 @@ class Operation {
   std::span<std::byte> in();
   std::span<std::byte> out();
   void exchange(Algorithm algorithm);
+  void take_next_copy();
+  // The call as the device runs it.
+  BenchSteps steps();
+  std::span<std::byte> on_device(std::span<std::byte> data);
   // Whom a message of kSendRecv goes to and comes from; -1 for a rank that has no part in it.
   int right() const;
   int left() const;
 
   Communicator& world_;
+  BenchDevice* const device_;
   const Collective collective_;
   const DType type_;
   const ReduceOp op_;

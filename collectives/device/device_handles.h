@@ -57,7 +57,15 @@ class DeviceBlock {
         kind_(other.kind_),
         data_(std::exchange(other.data_, nullptr)),
         size_(std::exchange(other.size_, 0)) {}
-  DeviceBlock& operator=(DeviceBlock&&) = delete;
+  DeviceBlock& operator=(DeviceBlock&& other) noexcept {
+    if (this == &other) return *this;
+    reset();
+    api_ = other.api_;
+    kind_ = other.kind_;
+    data_ = std::exchange(other.data_, nullptr);
+    size_ = std::exchange(other.size_, 0);
+    return *this;
+  }
 
   // `bytes` bytes whose content is left over from earlier use. Earlier spans end when it grows.
   std::span<std::byte> take(std::size_t bytes) {
@@ -70,7 +78,7 @@ class DeviceBlock {
   }
 
  private:
-  void reset() {
+  void reset() noexcept {
     if (data_ == nullptr) return;
     kind_ == Kind::kDevice ? api_->release(data_) : api_->release_pinned(data_);
     data_ = nullptr;

@@ -57,6 +57,20 @@ class BackendsTest(unittest.TestCase):
         self.assertIn("ring", {row["algorithm"] for row in rows})
         self.assertNotIn("direct", {row["algorithm"] for row in rows})
 
+    def test_nccl_says_what_is_missing(self):
+        done = run([ARGS.nqd, "bench", "all_reduce", *SMALL, "--backend", "nccl", "--ranks", "2"],
+                   CUDA_VISIBLE_DEVICES="")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertRegex(done.stderr, r"\[NQD306[04]\]")
+        self.assertEqual(done.stdout, "")
+        done = run([ARGS.nqd, "bench", "all_reduce", *SMALL, "--backend", "nccl", "--algorithm",
+                    "ring", "--ranks", "2"])
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("[NQD2102]", done.stderr)
+        done = run([ARGS.nqd, "bench", "all_reduce", *SMALL, "--graph", "--ranks", "2"])
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("--backend nccl", done.stderr)
+
     def test_a_backend_that_cannot_run_is_refused(self):
         self.refused(mpirun(2, "all_reduce", *SMALL, "--backend", "local"), 3,
                      f"{ARGS.launcher} started rank 0 of 2")

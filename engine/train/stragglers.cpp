@@ -103,10 +103,12 @@ std::vector<StragglerRecord> StragglerMonitor::note(std::int64_t step, const Pha
   if (!whole) return {};
   if (first_.empty()) first_ = ranks;
   std::vector<StragglerRecord> records;
-  std::set<int> slow;
+  std::map<int, int> slow;
   for (const SlowRank& one : find_slow_ranks(ranks, first_, stages_, limit_)) {
-    slow.insert(one.rank);
-    if (slow_.contains(one.rank)) continue;
+    const auto before = slow_.find(one.rank);
+    const int windows = before == slow_.end() ? 1 : before->second + 1;
+    slow[one.rank] = windows;
+    if (windows != kWindowsInARow) continue;
     records.push_back({step, one.rank, control_.host(one.rank), std::string(name(one.phase)),
                        one.seconds, one.usual_s, one.score});
   }

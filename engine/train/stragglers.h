@@ -11,12 +11,13 @@
 // m is the median of the others, w that of their work in a whole step. The floor keeps quiet
 // machines from raising an alarm over nothing: kFloor, or kFloorOfTwo where there is one other
 // alone, or the rank's own past, and thus no spread between ranks. With two ranks and a score of 6
-// a rank is named whose phase takes longer by 30 % of a step's work.
+// a rank is slow whose phase takes longer by 30 % of a step's work. It is named when it has been
+// slow in kWindowsInARow windows, one behind the other.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <set>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,6 +29,9 @@
 
 namespace nqd::engine {
 
+// Windows in a row that a rank is slow before it is named: what else runs on a machine slows one
+// rank or another for a while.
+inline constexpr int kWindowsInARow = 3;
 inline constexpr double kFloor = 0.02;
 inline constexpr double kFloorOfTwo = 0.05;
 
@@ -61,7 +65,8 @@ class StragglerMonitor {
   bool is_on() const { return limit_ > 0; }
   // A step is done. Every guard.window steps the ranks exchange their times (planner::time_sums
   // sums of planner::kTotalsWords); a window in which each of its steps was noted is judged.
-  // Returns ranks that were not slow in the window before; equal on all ranks.
+  // Returns ranks that have now been slow in kWindowsInARow windows, and not in the one before
+  // these; equal on all ranks.
   std::vector<StragglerRecord> note(std::int64_t step, const PhaseTimes& times);
   // The steps of a window that were undone are no part of it.
   void forget_window() { window_.clear(); }
@@ -75,7 +80,7 @@ class StragglerMonitor {
   std::vector<std::int64_t> stages_;  // by rank
   std::vector<PhaseTimes> window_;
   std::vector<PhaseSummary> first_;
-  std::set<int> slow_;  // in the window before
+  std::map<int, int> slow_;  // rank: for how many windows now
 };
 
 // "step 64: rank 1 on host a is slow in backward: 0.12 s a step, the others 50 ms (score 14)".

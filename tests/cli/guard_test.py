@@ -111,7 +111,8 @@ class SlowRank(NqdTestCase):
         output = folder / "run"
         world = Ranks(folder, 2, *self.train_arguments(
             output, "--set", "train.steps=100000", "--set", "guard.straggler_score=6",
-            "--set", "guard.window=6", "--set", "guard.straggler_stop=true"))
+            "--set", "guard.window=4", "--set", "guard.straggler_stop=true",
+            "--set", "train.micro_batch_size=4", "--set", "train.global_batch_size=8"))
         self.addCleanup(world.close)
         wait_for(lambda: (output / "metrics.jsonl").exists(), 30, "the first step")
         pulses = Pulses(world.pid(1))

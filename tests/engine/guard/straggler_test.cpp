@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/world.h"
 #include "engine/checkpoint/generations.h"
 #include "tests/engine/guard/guarded_run.h"
 
@@ -40,7 +41,7 @@ planner::Config watched(const Mesh& mesh) {
   planner::Config config = testing::tiny(mesh);
   // Far above what other work on the machine makes of a thread's median.
   config.guard.straggler_score = 30;
-  config.guard.window = 5;
+  config.guard.window = 3;
   return config;
 }
 
@@ -121,13 +122,36 @@ TEST_CASE("a rank that sleeps in a phase is named; the exchange of times is plan
     const engine::TrainResult result = run(watched({planner::Engine::kDdp, 2}), options);
     REQUIRE(result.stragglers.size() == 1);  // named once, though it stays slow
     const engine::StragglerRecord& found = result.stragglers.front();
-    CHECK(found.step == 5);
+    CHECK(found.step == 9);  // the end of the third window
     CHECK(found.rank == 1);
     CHECK(found.phase == engine::name(phase));
     CHECK(found.seconds > 0.1);  // two micro-batches
     CHECK(found.score > 30);
     CHECK(is_exact(result));
   }
+}
+
+TEST_CASE("a rank is named when it is slow in three windows in a row, once") {
+  planner::Config config = testing::tiny({planner::Engine::kDdp, 2});
+  config.guard.straggler_score = kLimit;
+  config.guard.window = 2;
+  const std::vector<bool> slow = {true, true, false, true, true, true, true, false, true, true};
+  std::vector<std::int64_t> named;
+  collectives::run_threads(2, {}, [&](collectives::Communicator& world) {
+    engine::StragglerMonitor monitor(config, world);
+    for (std::int64_t step = 1; step <= 20; ++step) {
+      const bool now = world.rank() == 1 && slow[static_cast<std::size_t>((step - 1) / 2)];
+      const auto found = monitor.note(step, {1, 30, now ? 95.0 : 60.0, 9});
+      if (found.empty() || world.rank() != 0) continue;
+      CHECK(found.size() == 1);
+      CHECK(found[0].rank == 1);
+      CHECK(found[0].phase == "backward");
+      CHECK(found[0].seconds == 95);
+      CHECK(found[0].median_s == 60);
+      named.push_back(step);
+    }
+  });
+  CHECK(named == std::vector<std::int64_t>{12});
 }
 
 TEST_CASE("a run without a slow rank names nobody and has the bits of one that does not look") {
@@ -147,8 +171,8 @@ TEST_CASE("a run stops for a slow rank where it is told to, behind a save") {
   options.seeded = slow(0, Phase::kForward);
   const engine::TrainResult result = run(config, options);
   CHECK(result.stopped);
-  CHECK(result.steps.back().step == 5);
+  CHECK(result.steps.back().step == 9);
   CHECK(is_exact(result));
   const auto saved = engine::find_generation(engine::disk(), folder);
-  CHECK(saved->folder.filename().string().find("step-000000000005-") == 0);
+  CHECK(saved->folder.filename().string().find("step-000000000009-") == 0);
 }

@@ -246,8 +246,9 @@ constexpr std::array kTable = {
     CodeInfo{
         "NQD1401", "the engine cannot run this config yet",
         "`nqd mesh-plan` plans more than `nqd train` runs: the engine runs dense decoders of the "
-        "families gpt and llama and time-series encoders on CPU ranks, on any mesh of dp, tp and "
-        "pp. The message names the key to change."},
+        "families gpt and llama and time-series encoders, on any mesh of dp, tp and pp; with "
+        "--device cuda not those whose canonical sums are over a number of replicas that is no "
+        "power of two. The message names the key to change."},
     CodeInfo{
         "NQD1402", "data and model do not fit together",
         "The config has no data.path, or the token files hold values outside model.vocab, or the "

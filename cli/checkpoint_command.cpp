@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "engine/checkpoint/compare.h"
 #include "engine/checkpoint/generations.h"
 #include "engine/checkpoint/keep.h"
+#include "engine/checkpoint/locks.h"
 #include "engine/checkpoint/reader.h"
 #include "engine/io/hugging_face.h"
 #include "planner/config/config.h"
@@ -64,12 +66,11 @@ int run_list(const Flags& flags) {
   }
   std::printf("%12s  %-10s %-21s %-26s %s\n", "step", "bytes", "written", "mesh", "generation");
   for (const engine::GenerationInfo& one : all) {
-    std::printf("%12lld  %-10s %-21s %-26s %s%s\n", static_cast<long long>(one.step),
+    const std::string state = one.complete ? "" : "  incomplete: " + one.why;
+    std::printf("%12lld  %-10s %-21s %-26s %s%s%s\n", static_cast<long long>(one.step),
                 one.complete ? format_bytes(static_cast<double>(one.bytes)).c_str() : "-",
                 one.written_at.c_str(), one.mesh.c_str(), one.name.c_str(),
-                one.latest     ? "  LATEST"
-                : one.complete ? ""
-                               : "  incomplete");
+                one.latest ? "  LATEST" : "", state.c_str());
   }
   return 0;
 }
@@ -80,10 +81,23 @@ int run_inspect(const Flags& flags) {
   return 0;
 }
 
+// A run that is under way removes what it no longer keeps.
+bool has_gone(const engine::FoundGeneration& found, const Flags& flags) {
+  return found.folder != flags.folder && !engine::disk().exists(found.folder / engine::kManifest);
+}
+
 int run_verify(const Flags& flags) {
   const engine::FoundGeneration found = found_generation(flags);
-  const engine::CheckpointReader reader(engine::disk(), found.folder);
+  std::optional<engine::CheckpointReader> opened;
+  try {
+    opened.emplace(engine::disk(), found.folder);
+  } catch (const Error&) {
+    if (has_gone(found, flags)) return run_verify(flags);
+    throw;
+  }
+  const engine::CheckpointReader& reader = *opened;
   const std::vector<engine::CheckpointDamage> damage = reader.verify();
+  if (!damage.empty() && has_gone(found, flags)) return run_verify(flags);
   // The one that LATEST names is damaged where another had to be taken.
   const bool ok = damage.empty() && found.warning.empty();
   if (flags.json) {
@@ -126,6 +140,13 @@ int run_diff(const Flags& flags) {
 
 int run_export(const Flags& flags) {
   const engine::CheckpointReader reader(engine::disk(), generation_of(flags));
+  const std::vector<engine::Quantity>& there = reader.manifest().quantities;
+  if (flags.ema && std::find(there.begin(), there.end(), engine::Quantity::kEma) == there.end()) {
+    throw Error(ExitCode::kUsage, "NQD2080",
+                reader.folder().string() +
+                    " has no moving average of the weights: it was trained without train.ema",
+                "leave out --ema, or train with `--set train.ema=true`");
+  }
   const planner::ModelSpec model = config_of(reader.manifest()).config.model;
   engine::HuggingFaceExport out(flags.other, model, *parse_dtype(flags.type));
   const engine::Quantity quantity = flags.ema ? engine::Quantity::kEma : engine::Quantity::kWeights;
@@ -140,10 +161,26 @@ int run_export(const Flags& flags) {
   return 0;
 }
 
+// Null while a run saves to the folder, which may be in the middle of a save.
+std::unique_ptr<engine::FolderLock> lock_unless_used(const std::string& folder) {
+  try {
+    return engine::lock_checkpoints(folder, "folder");
+  } catch (const Error& error) {
+    if (error.code() != "NQD2010") throw;
+    std::cerr << error.what() << ": what it has not completed stays\n";
+    return nullptr;
+  }
+}
+
 int run_prune(const Flags& flags) {
   generations_of(flags);
+  const auto lock = lock_unless_used(flags.folder);
   for (const std::string& name : engine::prune(engine::disk(), flags.folder, flags.keep)) {
     std::cout << "removed " << name << '\n';
+  }
+  if (!lock) return 0;
+  for (const std::string& name : engine::remove_cut(engine::disk(), flags.folder)) {
+    std::cout << "removed " << name << ", which was incomplete\n";
   }
   return 0;
 }

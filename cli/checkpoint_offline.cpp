@@ -84,7 +84,13 @@ planner::LoadedConfig target_of(const engine::Manifest& manifest, const Flags& f
   saved.config = values_of(config_of(manifest));
   engine::RunValues values = values_of(loaded);
   values["data.digest"] = manifest.data_digest;
-  engine::check_resumable(saved, values, {});
+  try {
+    engine::check_resumable(saved, values, {});
+  } catch (const Error& error) {
+    throw Error(error.exit_code(), error.code(), error.what(),
+                "another mesh has the same values: leave out what --set says of others; a run may "
+                "change them, with --resume and --allow-changed");
+  }
   return loaded;
 }
 

@@ -151,6 +151,8 @@ TrainRun::Files TrainRun::open_files(const collectives::Communicator& world) con
   if (world.rank() != 0) return files;
   files.folder =
       std::make_unique<engine::RunFolder>(output_dir(), needed_bytes(loaded_.config.train.steps));
+  files.checkpoints = engine::lock_checkpoints_of_run(checkpoint_options().folder,
+                                                      loaded_.config.checkpoint.durable_path);
   files.evidence = std::make_unique<AtomicFile>(files.folder->evidence_path());
   if (!options_.export_weights.empty()) {
     files.exported = std::make_unique<engine::HuggingFaceExport>(

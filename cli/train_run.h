@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "collectives/communicator.h"
+#include "engine/checkpoint/locks.h"
 #include "engine/data/training_data.h"
 #include "engine/io/hugging_face.h"
 #include "engine/io/run_folder.h"
@@ -62,6 +63,7 @@ class TrainRun {
     std::unique_ptr<engine::TrainingData> data;
     std::unique_ptr<engine::HuggingFaceWeights> initial;
     std::unique_ptr<engine::RunFolder> folder;
+    engine::CheckpointLocks checkpoints;
     std::unique_ptr<AtomicFile> evidence;
     std::unique_ptr<engine::HuggingFaceExport> exported;
     std::unique_ptr<engine::SafetensorsWriter> saved;

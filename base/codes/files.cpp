@@ -42,9 +42,10 @@ constexpr std::array kTable = {
     CodeInfo{"NQD2009", "options of synthetic data out of range",
              "Synthetic samples lie in regions, of which some are held out as wholes: there must "
              "be at least two, each with a sample, and a share between 0 and 1."},
-    CodeInfo{"NQD2010", "another run is using the output folder",
-             "A run locks its folder, so that two runs do not mix their metrics. Wait for it, or "
-             "give another --output-dir. The lock vanishes with the process that holds it."},
+    CodeInfo{"NQD2010", "another run is using the folder",
+             "A run locks its output folder, checkpoint.path and checkpoint.durable_path, so that "
+             "two runs do not mix their metrics or remove one another's checkpoints. Wait for it, "
+             "or give other folders. The lock vanishes with the process that holds it."},
     CodeInfo{"NQD2040", "token outside the vocabulary",
              "A token or target of the batch is not below model.vocab (of a time-series encoder, a "
              "class not below model.output_features), so it has no row in the model. The data was "
@@ -102,8 +103,8 @@ constexpr std::array kTable = {
              "run. The message lists each with both values; --allow-changed names those that may "
              "differ."},
     CodeInfo{"NQD2085", "checkpoints of another run",
-             "A run that starts anew would write its generations among those of an earlier one, "
-             "move LATEST to them and prune the others."},
+             "A run that starts anew, or goes on from a generation of another run, would write its "
+             "generations among those of an earlier one and move LATEST to them."},
     CodeInfo{
         "NQD2086", "one folder for generations and their copies",
         "checkpoint.durable_path is where complete generations are copied to. It is the folder "

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <set>
 #include <tuple>
+#include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -43,6 +45,39 @@ std::string record_name(const std::string& file) { return file + ".json"; }
 [[noreturn]] void throw_damaged(const std::filesystem::path& path, const std::string& why) {
   throw Error(ExitCode::kUsage, "NQD2082", path.string() + " " + why,
               "name a generation: `nqd checkpoint list` shows them, with what is wrong");
+}
+
+void note_missing_files(const Storage& storage, const std::filesystem::path& generation,
+                        const Manifest& manifest, GenerationInfo& info) {
+  for (const CheckpointFile& file : manifest.files) {
+    const std::filesystem::path path = generation / file.name;
+    if (!storage.exists(path)) {
+      info.why = path.string() + " is missing";
+    } else if (const std::uint64_t size = storage.open(path)->size(); size != file.bytes) {
+      info.why = path.string() + " has " + std::to_string(size) + " bytes in place of " +
+                 std::to_string(file.bytes);
+    }
+    if (!info.why.empty()) return;
+  }
+  info.complete = true;
+}
+
+std::set<std::string_view> runs_of(const GenerationInfo& info) {
+  std::set<std::string_view> runs;
+  if (step_of(info.name)) runs.insert(run_of(info.name));
+  for (const std::string& past : info.lineage) {
+    if (step_of(past)) runs.insert(run_of(past));
+  }
+  return runs;
+}
+
+const GenerationInfo* newest_complete(const std::vector<GenerationInfo>& all) {
+  const auto newest = std::find_if(all.rbegin(), all.rend(), [&](const GenerationInfo& one) {
+    return one.complete && std::none_of(all.begin(), all.end(), [&](const GenerationInfo& other) {
+             return is_left_behind(one, other);
+           });
+  });
+  return newest == all.rend() ? nullptr : &*newest;
 }
 
 // A disk that fails does not say that something is damaged.
@@ -87,6 +122,23 @@ std::string read_manifest(const Storage& storage, const std::filesystem::path& g
   return text;
 }
 
+Manifest manifest_of(const std::string& text, const std::filesystem::path& generation) {
+  const std::filesystem::path path = generation / kManifest;
+  Manifest manifest = parse_manifest(text, path.string());
+  const std::string folder = generation.filename().string();
+  std::string wrong;
+  if (step_of(manifest.generation) != manifest.state.step) {
+    wrong = "its state is of step " + std::to_string(manifest.state.step) + ", its name is " +
+            manifest.generation;
+  } else if (step_of(folder) && folder != manifest.generation) {
+    wrong = "it is that of " + manifest.generation;
+  }
+  if (wrong.empty()) return manifest;
+  throw Error(ExitCode::kUsage, "NQD2080",
+              path.string() + " is no usable checkpoint manifest: " + wrong,
+              "resume from another generation (`nqd checkpoint list` shows them)");
+}
+
 void publish(Storage& storage, const std::filesystem::path& root, const Manifest& manifest) {
   const std::filesystem::path folder = root / manifest.generation;
   const std::string text = manifest_json(manifest);
@@ -120,13 +172,13 @@ GenerationInfo describe_generation(const Storage& storage,
   info.name = generation.filename().string();
   info.step = step_of(info.name).value_or(0);
   try {
-    const std::string text = read_manifest(storage, generation);
-    const Manifest manifest = parse_manifest(text, (generation / kManifest).string());
-    info.complete = true;
+    info.cut = !storage.exists(generation / kManifest);
+    const Manifest manifest = manifest_of(read_manifest(storage, generation), generation);
     info.written_at = manifest.written_at;
     info.mesh = manifest.mesh;
     info.lineage = manifest.lineage;
     for (const CheckpointFile& file : manifest.files) info.bytes += file.bytes;
+    note_missing_files(storage, generation, manifest, info);
   } catch (const Error& error) {
     info.why = error.what();
     info.uncertain = is_unread(error);
@@ -158,30 +210,71 @@ std::vector<GenerationInfo> list_generations(const Storage& storage,
   return all;
 }
 
+namespace {
+
+// What LATEST names. Nothing where there is no LATEST.
+std::optional<std::filesystem::path> latest_generation(const Storage& storage,
+                                                       const std::filesystem::path& root) {
+  const std::optional<Latest> latest = read_latest(storage, root);
+  if (!latest) return std::nullopt;
+  const std::filesystem::path folder = root / latest->generation;
+  try {
+    if (sha256_hex(read_manifest(storage, folder)) == latest->manifest_sha256) return folder;
+  } catch (const Error&) {
+    // A run may have saved its next one and removed that one meanwhile.
+    const std::optional<Latest> now = read_latest(storage, root);
+    if (now && now->generation != latest->generation) return latest_generation(storage, root);
+    throw;
+  }
+  throw_damaged(root / kLatest, "does not name the manifest in " + folder.string());
+}
+
+}  // namespace
+
 std::optional<FoundGeneration> find_generation(const Storage& storage,
                                                const std::filesystem::path& path) {
   if (storage.exists(path / kManifest)) return FoundGeneration{path, ""};
-  try {
-    const std::optional<Latest> latest = read_latest(storage, path);
-    if (!latest) return std::nullopt;
-    const std::filesystem::path folder = path / latest->generation;
-    if (sha256_hex(read_manifest(storage, folder)) != latest->manifest_sha256) {
-      throw_damaged(path / kLatest, "does not name the manifest in " + folder.string());
+  const std::filesystem::path latest = path / kLatest;
+  const auto fall_back = [&](const std::vector<GenerationInfo>& all, const std::string& why) {
+    std::optional<FoundGeneration> found;
+    if (const GenerationInfo* const newest = newest_complete(all)) {
+      found = {path / newest->name, latest.string() + " " + why};
     }
-    return FoundGeneration{folder, ""};
+    return found;
+  };
+  try {
+    if (auto folder = latest_generation(storage, path)) return FoundGeneration{*folder, ""};
   } catch (const Error& error) {
-    const std::vector<GenerationInfo> all = list_generations(storage, path);
-    const auto newest = std::find_if(all.rbegin(), all.rend(), [&](const GenerationInfo& one) {
-      return one.complete && std::none_of(all.begin(), all.end(), [&](const GenerationInfo& other) {
-               return is_left_behind(one, other);
-             });
-    });
-    if (newest == all.rend()) throw;
-    return FoundGeneration{path / newest->name, (path / kLatest).string() +
-                                                    " is of no use, so the newest complete "
-                                                    "generation is taken: " +
-                                                    error.what()};
+    auto found = fall_back(
+        list_generations(storage, path),
+        "is of no use, so the newest complete generation is taken: " + std::string(error.what()));
+    if (!found) throw;
+    return found;
   }
+  const std::vector<GenerationInfo> all = list_generations(storage, path);
+  auto found = fall_back(all, "is missing, so the newest complete generation is taken");
+  const auto damaged =
+      std::find_if(all.rbegin(), all.rend(), [](const GenerationInfo& one) { return !one.cut; });
+  if (!found && damaged != all.rend()) {
+    throw_damaged(latest, "is missing, and no generation is complete: " + damaged->why);
+  }
+  return found;
+}
+
+std::vector<FoundGeneration> find_generations(const Storage& storage,
+                                              const std::filesystem::path& path) {
+  auto first = find_generation(storage, path);
+  if (!first) return {};
+  const std::filesystem::path folder = first->folder;
+  std::vector<FoundGeneration> found{std::move(*first)};
+  if (folder == path) return found;
+  const GenerationInfo head = describe_generation(storage, folder);
+  const std::vector<GenerationInfo> all = list_generations(storage, path);
+  for (auto one = all.rbegin(); one != all.rend(); ++one) {
+    if (!one->complete || one->name == head.name || one->step > head.step) continue;
+    if (is_of_past(*one, head)) found.push_back({path / one->name, ""});
+  }
+  return found;
 }
 
 bool is_left_behind(const GenerationInfo& one, const GenerationInfo& head) {
@@ -204,11 +297,27 @@ bool is_of_past(const std::string& name, std::string_view run,
   });
 }
 
+bool is_of_past(const GenerationInfo& one, const GenerationInfo& head) {
+  return step_of(head.name) && is_of_past(one.name, run_of(head.name), head.lineage);
+}
+
+bool are_related(const GenerationInfo& a, const GenerationInfo& b) {
+  const std::set<std::string_view> runs = runs_of(b);
+  const auto own = runs_of(a);
+  return std::any_of(own.begin(), own.end(), [&](auto run) { return runs.contains(run); });
+}
+
 void remove_generation(Storage& storage, const std::filesystem::path& folder) {
+  if (storage.is_link(folder)) return storage.remove(folder);
   storage.remove(folder / kManifest);
   storage.sync_folder(folder);
   for (const std::string& name : storage.list(folder)) storage.remove(folder / name);
   storage.remove(folder);
+}
+
+void discard_cut(Storage& storage, const std::filesystem::path& folder) {
+  if (!storage.exists(folder) || storage.exists(folder / kManifest)) return;
+  remove_generation(storage, folder);
 }
 
 }  // namespace nqd::engine

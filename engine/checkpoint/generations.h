@@ -38,6 +38,11 @@ std::optional<Latest> read_latest(const Storage& storage, const std::filesystem:
 // when it is not that of its digest.
 std::string read_manifest(const Storage& storage, const std::filesystem::path& generation);
 
+// What the text that read_manifest gave says. Throws Error (kUsage) as parse_manifest does, and
+// NQD2080 when it is of another step or generation than its name and that of its folder say. A
+// folder whose name is none of a generation may hold any.
+Manifest manifest_of(const std::string& text, const std::filesystem::path& generation);
+
 // All ranks' files are written and synced: makes the generation count, and LATEST name it.
 void publish(Storage& storage, const std::filesystem::path& root, const Manifest& manifest);
 
@@ -54,14 +59,15 @@ struct GenerationInfo {
   std::uint64_t bytes = 0;
   std::string written_at;
   std::string mesh;
-  bool complete = false;
+  bool complete = false;  // its manifest, and files of the sizes that it says
   bool latest = false;
-  std::string why;  // of one that is not complete
+  bool cut = false;  // its save did not come to its manifest
+  std::string why;   // of one that is not complete
   // The disk did not say whether it is complete, or whether LATEST names it.
   bool uncertain = false;
   std::vector<std::string> lineage;
 };
-// Of the manifest in `generation`.
+// Of the manifest in `generation`, and whether its files are there. Reads no values.
 GenerationInfo describe_generation(const Storage& storage, const std::filesystem::path& generation);
 // By step; of one step, that which LATEST names is the last.
 std::vector<GenerationInfo> list_generations(const Storage& storage,
@@ -75,19 +81,32 @@ bool is_left_behind(const GenerationInfo& one, const GenerationInfo& head);
 // lineage: of a run that it goes back to, and no later than the generation that it went on from.
 bool is_of_past(const std::string& name, std::string_view run,
                 const std::vector<std::string>& lineage);
+// Of `head`.
+bool is_of_past(const GenerationInfo& one, const GenerationInfo& head);
+
+// Whether their runs, or runs that these went on from, have one in common.
+bool are_related(const GenerationInfo& a, const GenerationInfo& b);
 
 struct FoundGeneration {
   std::filesystem::path folder;
   std::string warning;  // why it is not the one that LATEST names; empty when it is
 };
 // What to resume from: `path` when it is a generation; else what its LATEST names; else, where
-// LATEST or that generation's manifest is damaged, the newest complete one that no other left
-// behind. Nothing where no save
-// was ever complete. Throws Error (kUsage) of the damage when there is no complete one.
+// LATEST is missing, or it or that generation's manifest is damaged, the newest complete one that
+// no other left behind. Nothing where no save was ever complete. Throws Error (kUsage) of the
+// damage when there is no complete one.
 std::optional<FoundGeneration> find_generation(const Storage& storage,
                                                const std::filesystem::path& path);
+// That, and the complete ones before it of the same run and those it went on from, the newest
+// first: what else to resume from where its values turn out to be damaged. It alone where `path` is
+// a generation.
+std::vector<FoundGeneration> find_generations(const Storage& storage,
+                                              const std::filesystem::path& path);
 
-// Its manifest first: a removal that is cut short leaves nothing that looks whole.
+// Its manifest first: a removal that is cut short leaves nothing that looks whole. Of a link to a
+// folder the link alone.
 void remove_generation(Storage& storage, const std::filesystem::path& folder);
+// Removes what a save that failed has left, unless it came to its manifest.
+void discard_cut(Storage& storage, const std::filesystem::path& folder);
 
 }  // namespace nqd::engine

@@ -31,22 +31,17 @@ const GenerationInfo* head_of(const std::vector<GenerationInfo>& all) {
   return head;
 }
 
-// Of two runs that know nothing of one another, LATEST names the one that went on.
-bool is_abandoned(const GenerationInfo& one, const GenerationInfo& head) {
-  const auto run = [](const GenerationInfo& info) {
-    return info.name.substr(info.name.rfind('-'));
-  };
-  if (is_left_behind(one, head)) return true;
-  const bool follows =
-      std::find(one.lineage.begin(), one.lineage.end(), head.name) != one.lineage.end();
-  return one.step >= head.step && run(one) != run(head) && !follows;
+// Of the run of `head`, its past, or what went on from it.
+bool is_of_its_line(const GenerationInfo& one, const GenerationInfo& head) {
+  return is_of_past(one, head) || is_left_behind(one, head) ||
+         std::find(one.lineage.begin(), one.lineage.end(), head.name) != one.lineage.end();
 }
 
 void keep_newest(const std::vector<GenerationInfo>& all, const GenerationInfo& head,
                  std::int64_t last, Names& kept) {
   std::int64_t found = 0;
   for (auto one = all.rbegin(); one != all.rend() && found < last; ++one) {
-    if (!one->complete || is_abandoned(*one, head)) continue;
+    if (!one->complete || is_left_behind(*one, head) || !is_of_its_line(*one, head)) continue;
     kept.insert(one->name);
     ++found;
   }
@@ -69,7 +64,8 @@ void keep_unfinished(const std::vector<GenerationInfo>& all, const GenerationInf
                      Names& kept) {
   std::int64_t newest = head.step;
   for (const GenerationInfo& one : all) {
-    if (one.complete && !is_abandoned(one, head)) newest = std::max(newest, one.step);
+    const bool counts = one.complete && !is_left_behind(one, head) && is_of_its_line(one, head);
+    if (counts) newest = std::max(newest, one.step);
   }
   for (const GenerationInfo& one : all) {
     if (!one.complete && one.step > newest && !is_left_behind(one, head)) kept.insert(one.name);
@@ -89,13 +85,25 @@ std::vector<std::string> prune(Storage& storage, const std::filesystem::path& ro
   if (policy.interval_s > 0) keep_by_time(all, policy.interval_s, kept);
   for (const GenerationInfo& one : all) {
     const bool divides = policy.every > 0 && one.step % policy.every == 0;
-    if (one.latest || one.uncertain || (one.complete && divides)) kept.insert(one.name);
+    const bool foreign = !one.cut && !is_of_its_line(one, *head);
+    if (one.latest || one.uncertain || foreign || (one.complete && divides)) kept.insert(one.name);
   }
   std::vector<std::string> removed;
   for (auto one = all.rbegin(); one != all.rend(); ++one) {
     if (kept.contains(one->name)) continue;
     remove_generation(storage, root / one->name);
     removed.push_back(one->name);
+  }
+  if (!removed.empty()) storage.sync_folder(root);
+  return removed;
+}
+
+std::vector<std::string> remove_cut(Storage& storage, const std::filesystem::path& root) {
+  std::vector<std::string> removed;
+  for (const GenerationInfo& one : list_generations(storage, root)) {
+    if (!one.cut) continue;
+    remove_generation(storage, root / one.name);
+    removed.push_back(one.name);
   }
   if (!removed.empty()) storage.sync_folder(root);
   return removed;

@@ -19,12 +19,17 @@ struct KeepPolicy {
   double interval_s = 0;
 };
 
-// Removes complete generations that the policy does not keep, and incomplete ones that cannot be
-// under way: of steps before the newest complete one, or left behind. Never the one that LATEST
-// names, nor one of which the disk does not say so much, nor any of `in_use`. Returns the names of
-// those that it removed, the newest first.
+// Removes generations of LATEST's run, and of those that it went on from, that the policy does not
+// keep, and cut ones that cannot be under way: of steps before the newest complete one, or left
+// behind. Never the one that LATEST names, nor one of which the disk does not say so much, nor any
+// of `in_use`, nor a whole one of another run. Where LATEST's own has lost files, the newest that
+// has all of them stays too. Returns the names of those that it removed, the newest first.
 std::vector<std::string> prune(Storage& storage, const std::filesystem::path& root,
                                const KeepPolicy& policy,
                                const std::vector<std::string>& in_use = {});
+
+// Removes what saves left that did not come to their manifest, and returns the names. Only for who
+// knows that nobody saves to the folder.
+std::vector<std::string> remove_cut(Storage& storage, const std::filesystem::path& root);
 
 }  // namespace nqd::engine

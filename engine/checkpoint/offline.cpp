@@ -53,18 +53,11 @@ class PartSource {
   std::vector<float> values_;
 };
 
-}  // namespace
-
-Manifest write_generation(Storage& storage, const std::filesystem::path& root, Manifest head,
-                          const planner::Config& config, const ValueFill& fill) {
-  if (!list_generations(storage, root).empty()) {
-    throw Error(ExitCode::kUsage, "NQD2085", root.string() + " has generations already",
-                "give an empty folder, or one that is not there");
-  }
+// The files of all ranks.
+void write_files(Storage& storage, const std::filesystem::path& folder, Manifest& head,
+                 const planner::Config& config, const ValueFill& fill) {
   const planner::StateShape shape = planner::state_shape(config);
   const planner::RankMap ranks(config);
-  const std::filesystem::path folder = root / head.generation;
-  storage.make_folder(folder);
   PartSource source(fill);
   for (std::int64_t rank = 0; rank < ranks.ranks(); ++rank) {
     const planner::RankPlace place = ranks.place(rank);
@@ -73,7 +66,36 @@ Manifest write_generation(Storage& storage, const std::filesystem::path& root, M
     head.files.push_back(write_shard(storage, folder, shard_name(static_cast<int>(rank)), parts,
                                      std::ref(source), {}));
   }
-  publish(storage, root, head);
+}
+
+// The failure before is the one to report.
+void discard_or_leave(Storage& storage, const std::filesystem::path& folder) {
+  try {
+    discard_cut(storage, folder);
+  } catch (const Error&) {
+    // What stays is cut, and counts nowhere.
+  }
+}
+
+}  // namespace
+
+Manifest write_generation(Storage& storage, const std::filesystem::path& root, Manifest head,
+                          const planner::Config& config, const ValueFill& fill) {
+  const std::vector<GenerationInfo> there = list_generations(storage, root);
+  // What another attempt left that was killed is none.
+  if (!std::all_of(there.begin(), there.end(), [](const auto& one) { return one.cut; })) {
+    throw Error(ExitCode::kUsage, "NQD2085", root.string() + " has generations already",
+                "give an empty folder, or one that is not there");
+  }
+  const std::filesystem::path folder = root / head.generation;
+  try {
+    storage.make_folder(folder);
+    write_files(storage, folder, head, config, fill);
+    publish(storage, root, head);
+  } catch (...) {
+    discard_or_leave(storage, folder);
+    throw;
+  }
   return head;
 }
 

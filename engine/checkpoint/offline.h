@@ -19,9 +19,10 @@ using ValueFill = std::function<void(Quantity quantity, const std::string& tenso
                                      std::int64_t begin, std::span<float> out)>;
 
 // Writes the files of all ranks of the config's mesh, one after the other, each read back, and
-// publishes them as `head` (engine/checkpoint/head.h) says. Memory is for a few blocks, whatever
-// the model. Throws Error: kUsage NQD2085 when `root` has generations; those of write_shard; what
-// `fill` throws. Precondition: the engine can run the config.
+// publishes them as `head` (engine/checkpoint/head.h) says; nothing stays where that fails. Memory
+// is for a few blocks, whatever the model. Throws Error: kUsage NQD2085 when `root` has
+// generations; those of write_shard; what `fill` throws. Precondition: the engine can run the
+// config.
 Manifest write_generation(Storage& storage, const std::filesystem::path& root, Manifest head,
                           const planner::Config& config, const ValueFill& fill);
 

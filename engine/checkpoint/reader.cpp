@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "engine/checkpoint/generations.h"
-#include "engine/io/checkpoint_json.h"
 
 namespace nqd::engine {
 namespace {
@@ -41,7 +40,7 @@ CheckpointReader::CheckpointReader(const Storage& storage, std::filesystem::path
     : storage_(storage), folder_(std::move(folder)) {
   const std::string text = read_manifest(storage_, folder_);
   manifest_sha256_ = sha256_hex(text);
-  manifest_ = parse_manifest(text, (folder_ / kManifest).string());
+  manifest_ = manifest_of(text, folder_);
   for (std::size_t file = 0; file < manifest_.files.size(); ++file) {
     for (const CheckpointPart& part : manifest_.files[file].parts) {
       places_[{part.quantity, part.tensor}].push_back({file, &part});

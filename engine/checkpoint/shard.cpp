@@ -43,17 +43,30 @@ class BlockWriter {
 
  private:
   void flush() {
-    if (options_.is_cancelled && options_.is_cancelled()) {
-      throw Error(ExitCode::kFault, "NQD4021", "a save was given up before it was complete",
-                  "the generations before it are whole");
-    }
+    check_cancelled();
     sums_.push_back(xxh3_64(block_));
     file_.write(block_);
     written_ += block_.size();
     block_.clear();
-    if (options_.bytes_per_s <= 0 || (options_.is_urgent && options_.is_urgent())) return;
-    const std::chrono::duration<double> due(static_cast<double>(written_) / options_.bytes_per_s);
-    std::this_thread::sleep_until(start_ + std::chrono::duration_cast<Clock::duration>(due));
+    if (options_.bytes_per_s > 0) wait_for_turn();
+  }
+
+  void check_cancelled() const {
+    if (!options_.is_cancelled || !options_.is_cancelled()) return;
+    throw Error(ExitCode::kFault, "NQD4021", "a save was given up before it was complete",
+                "the generations before it are whole");
+  }
+
+  // At a low rate a block is due long after somebody began to wait for it.
+  void wait_for_turn() const {
+    constexpr std::chrono::milliseconds kSlice(20);
+    const std::chrono::duration<double> seconds(static_cast<double>(written_) /
+                                                options_.bytes_per_s);
+    const Clock::time_point due = start_ + std::chrono::duration_cast<Clock::duration>(seconds);
+    while (Clock::now() < due && !(options_.is_urgent && options_.is_urgent())) {
+      check_cancelled();
+      std::this_thread::sleep_until(std::min(due, Clock::now() + kSlice));
+    }
   }
 
   StorageFile& file_;

@@ -22,7 +22,8 @@ struct ShardPart {
 
 struct ShardOptions {
   double bytes_per_s = 0;  // at most; 0: as fast as it goes
-  // Asked before every block. True ends the write with an Error; lifts the limit of the rate.
+  // Asked before every block and while it waits for the rate. True ends the write with an Error;
+  // lifts the limit of the rate.
   std::function<bool()> is_cancelled{};
   std::function<bool()> is_urgent{};
 };

@@ -62,6 +62,13 @@ class Disk final : public Storage {
     return error == 0;
   }
 
+  bool is_link(const std::filesystem::path& path) const override {
+    struct stat info {};
+    if (::lstat(path.c_str(), &info) == 0) return S_ISLNK(info.st_mode);
+    if (errno != ENOENT && errno != ENOTDIR) throw_unread(path, errno);
+    return false;
+  }
+
   std::vector<std::string> list(const std::filesystem::path& path) const override {
     std::error_code error;
     std::vector<std::string> names;

@@ -51,6 +51,8 @@ class Storage {
   virtual void remove(const std::filesystem::path& path) = 0;
   // Throws NQD2001 where that cannot be told.
   virtual bool exists(const std::filesystem::path& path) const = 0;
+  // Whether the path itself is a symbolic link. Throws as exists does.
+  virtual bool is_link(const std::filesystem::path& path) const = 0;
   // Names in a folder, sorted; none when it is not there.
   virtual std::vector<std::string> list(const std::filesystem::path& path) const = 0;
 };

@@ -109,6 +109,10 @@ RunState parse_state(const Json& json, int version) {
     if (state.data_offset < 0) throw std::invalid_argument("its data_offset is negative");
   }
   state.good_losses = json.value("good_losses", std::vector<double>());
+  const bool possible = state.step >= 0 && state.skipped_steps >= 0 &&
+                        state.skipped_in_a_row >= 0 && state.good_steps >= 0 &&
+                        state.loss_scale > 0;
+  if (!possible) throw std::invalid_argument("its state is that of no run");
   return state;
 }
 
@@ -230,6 +234,7 @@ Manifest parse_manifest(const std::string& text, const std::string& name) {
     const Json json = Json::parse(text);
     if (json.value("format", "") != kFormat) refuse(name, "its format is not nqd-checkpoint");
     const int version = json.at("version").get<int>();
+    if (version < 1) refuse(name, "its version is " + std::to_string(version));
     if (version > kCheckpointFormat) {
       throw Error(ExitCode::kUsage, "NQD2081",
                   name + " has format version " + std::to_string(version) +

@@ -1,12 +1,10 @@
 #include "engine/io/run_folder.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -22,11 +20,6 @@
 
 namespace nqd::engine {
 namespace {
-
-[[noreturn]] void throw_unwritable(const std::filesystem::path& path, const std::string& why) {
-  throw Error(ExitCode::kUsage, "NQD2002", "cannot write " + path.string() + ": " + why,
-              "give --output-dir a folder that exists or can be made, and that you may write");
-}
 
 [[noreturn]] void throw_full(const std::filesystem::path& path, const std::string& why) {
   throw Error(ExitCode::kFault, "NQD4003", "writing " + path.string() + " failed: " + why,
@@ -71,44 +64,14 @@ void remove_unfinished_evidence(const std::filesystem::path& folder) {
 }
 
 RunFolder::RunFolder(std::filesystem::path folder, std::uint64_t needed_bytes)
-    : folder_(std::move(folder)) {
-  std::error_code error;
-  std::filesystem::create_directories(folder_, error);
-  if (error) throw_unwritable(folder_, error.message());
-  take_lock();
-  try {
-    check_space(needed_bytes);
-    remove_unfinished_evidence(folder_);
-  } catch (...) {
-    ::close(lock_);
-    throw;
-  }
+    : folder_(std::move(folder)),
+      lock_(folder_ / ".lock", "--output-dir", FolderLock::AtEnd::kStays) {
+  check_space(needed_bytes);
+  remove_unfinished_evidence(folder_);
 }
 
 RunFolder::~RunFolder() {
   if (metrics_ >= 0) ::close(metrics_);
-  ::close(lock_);
-}
-
-void RunFolder::take_lock() {
-  const std::filesystem::path path = folder_ / ".lock";
-  lock_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (lock_ < 0) throw_unwritable(path, std::strerror(errno));
-  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
-    std::array<char, 32> holder{};
-    [[maybe_unused]] auto got = ::pread(lock_, holder.data(), holder.size() - 1, 0);
-    ::close(std::exchange(lock_, -1));
-    throw Error(
-        ExitCode::kEnvironment, "NQD2010",
-        "another run (process " + std::string(holder.data()) + ") is using " + folder_.string(),
-        "wait for it, or give this run another --output-dir");
-  }
-  const std::string pid = std::to_string(::getpid());
-  if (::ftruncate(lock_, 0) != 0 || ::pwrite(lock_, pid.data(), pid.size(), 0) < 0) {
-    const std::string why = std::strerror(errno);
-    ::close(std::exchange(lock_, -1));
-    throw_full(path, why);
-  }
 }
 
 void RunFolder::check_space(std::uint64_t needed_bytes) const {

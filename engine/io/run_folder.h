@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <string_view>
 
+#include "engine/io/folder_lock.h"
+
 namespace nqd::engine {
 
 // Removes unfinished evidence that a killed process left in a run's folder. Only for who knows that
@@ -37,14 +39,13 @@ class RunFolder {
   void append_metrics(std::string_view line);
 
  private:
-  void take_lock();
   void check_space(std::uint64_t needed_bytes) const;
   void begin_results();
   void keep_previous(const std::filesystem::path& from, const std::filesystem::path& to);
   void open_metrics();
 
   std::filesystem::path folder_;
-  int lock_ = -1;
+  FolderLock lock_;
   int metrics_ = -1;
 };
 

@@ -6,6 +6,7 @@
 #include <future>
 
 #include "base/log.h"
+#include "engine/checkpoint/generations.h"
 #include "engine/parallel/agree.h"
 #include "engine/train/across_ranks.h"
 
@@ -44,6 +45,23 @@ bool is_survivable(const Error& error) {
   return error.exit_code() == ExitCode::kFault &&
          dynamic_cast<const collectives::PeerLostError*>(&error) == nullptr &&
          dynamic_cast<const collectives::TimeoutError*>(&error) == nullptr;
+}
+
+void prune_or_warn(Storage& storage, const std::filesystem::path& folder, const KeepPolicy& policy,
+                   const std::vector<std::string>& in_use) {
+  try {
+    prune(storage, folder, policy, in_use);
+  } catch (const Error& error) {
+    warn_of("old checkpoints were not removed", error);
+  }
+}
+
+void discard_or_warn(Storage& storage, const std::filesystem::path& generation) {
+  try {
+    discard_cut(storage, generation);
+  } catch (const Error& error) {
+    warn_of("what a failed save left was not removed", error);
+  }
 }
 
 void warn_of(const std::string& what, const Error& error) {

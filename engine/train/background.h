@@ -2,11 +2,15 @@
 #pragma once
 
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "collectives/communicator.h"
+#include "engine/checkpoint/keep.h"
+#include "engine/checkpoint/storage.h"
 
 namespace nqd::engine {
 
@@ -26,6 +30,13 @@ void as_fault(const std::function<void()>& f);
 
 // The generation before it is whole, and the run can go on. A lost rank is no failure of a save.
 bool is_survivable(const Error& error);
+
+// On one rank. What of `folder` the policy does not keep goes (engine/checkpoint/keep.h); a
+// failure is a warning, as it costs no generation.
+void prune_or_warn(Storage& storage, const std::filesystem::path& folder, const KeepPolicy& policy,
+                   const std::vector<std::string>& in_use);
+// On one rank, when no other writes there any more. discard_cut; a failure is a warning.
+void discard_or_warn(Storage& storage, const std::filesystem::path& generation);
 
 // Warns that `what` ("a checkpoint was not written"), once of all ranks.
 void warn_of(const std::string& what, const Error& error);

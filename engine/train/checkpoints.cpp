@@ -50,6 +50,7 @@ std::unique_ptr<CheckpointReader> Checkpoints::open(const std::string& data_dige
   run_.data_digest = of_rank_0(world_, data_digest);
   run_.values = options_.values;
   std::unique_ptr<CheckpointReader> reader = source_.open(run_);
+  if (world_.rank() == 0) remove_cut_saves();
   if (!reader) return nullptr;
   const Manifest& manifest = reader->manifest();
   resumed_from_ = reader->folder();
@@ -64,6 +65,21 @@ std::unique_ptr<CheckpointReader> Checkpoints::open(const std::string& data_dige
     copies_.add_found(manifest);
   }
   return reader;
+}
+
+// Of runs that ended: their folders are this run's now.
+void Checkpoints::remove_cut_saves() {
+  for (const std::filesystem::path& folder :
+       {options_.folder, std::filesystem::path(config_.checkpoint.durable_path)}) {
+    if (folder.empty()) continue;
+    try {
+      for (const std::string& name : remove_cut(storage_, folder)) {
+        log::info("removed " + (folder / name).string() + ", a save that was cut short");
+      }
+    } catch (const Error& error) {
+      warn_of("saves that were cut short were not removed", error);
+    }
+  }
 }
 
 ResumeSource::GoneBack Checkpoints::go_back(
@@ -101,10 +117,8 @@ CheckpointFile Checkpoints::write_own(std::span<const ShardPart> parts,
 void Checkpoints::publish_all(const Manifest& head, const std::vector<std::string>& in_use) {
   std::vector<std::string> files;
   for (int rank = 0; rank < world_.size(); ++rank) files.push_back(shard_name(rank));
-  as_fault([&] {
-    publish_recorded(storage_, options_.folder, head, files);
-    prune_own(in_use);
-  });
+  as_fault([&] { publish_recorded(storage_, options_.folder, head, files); });
+  prune_own(in_use);
 }
 
 void Checkpoints::prune_own(const std::vector<std::string>& in_use) {
@@ -112,19 +126,14 @@ void Checkpoints::prune_own(const std::vector<std::string>& in_use) {
   KeepPolicy policy{spec.keep_last, spec.keep_every, spec.keep_interval_s};
   // What is kept for good are copies.
   if (copies_.exist()) policy = {spec.keep_last, 0, 0};
-  prune(storage_, options_.folder, policy, in_use);
+  prune_or_warn(storage_, options_.folder, policy, in_use);
 }
 
 // Collective. Then nothing keeps generations that waited for their copies.
 void Checkpoints::finish_copies() {
   if (!copies_.exist()) return;
   copies_.finish();
-  if (world_.rank() != 0) return;
-  try {
-    prune_own({});
-  } catch (const Error& error) {
-    warn_of("old checkpoints were not removed", error);
-  }
+  if (world_.rank() == 0) prune_own({});
 }
 
 void Checkpoints::save(UnitStore& store, const RunState& state, bool must_last) {
@@ -178,10 +187,13 @@ void Checkpoints::write_now(UnitStore& store, const RunState& state) {
   CheckpointFile own;
   std::vector<float> room;
   const std::vector<ShardPart> parts = host_parts(store, room);
-  attempt_at_length(world_, [&] { own = write_own(parts, options_.folder / manifest.generation); });
-  const std::vector<std::string> in_use = copies_.unfinished();
-  attempt_at_length(world_, [&] {
-    if (world_.rank() == 0) publish_all(manifest, in_use);
+  or_discard(manifest.generation, [&] {
+    attempt_at_length(world_,
+                      [&] { own = write_own(parts, options_.folder / manifest.generation); });
+    const std::vector<std::string> in_use = copies_.unfinished();
+    attempt_at_length(world_, [&] {
+      if (world_.rank() == 0) publish_all(manifest, in_use);
+    });
   });
   keep(record_of(manifest), start);
   copies_.add(manifest, std::move(own), start);
@@ -212,7 +224,10 @@ void Checkpoints::note(const SaveTotals& totals) {
     warn_of(kNotWritten, error);
   }
   failed_ = false;
-  if (totals.saves_failed > 0) return;
+  if (totals.saves_failed > 0) {
+    if (world_.rank() == 0) discard_or_warn(storage_, options_.folder / save.manifest.generation);
+    return;
+  }
   copies_.add(save.manifest, std::move(own), save.start);
   if (world_.rank() == 0) publish_in_background(std::move(save));
 }
@@ -223,7 +238,7 @@ void Checkpoints::publish_in_background(UnderWay save) {
       std::async(std::launch::async, [this, manifest = save.manifest, record = save.record,
                                       start = save.start, in_use = copies_.unfinished()] {
         yield_to_training();
-        publish_all(manifest, in_use);
+        or_discard(manifest.generation, [&] { publish_all(manifest, in_use); });
         keep(record, start);
       });
 }
@@ -234,6 +249,18 @@ void Checkpoints::finish_publishing() {
     publishing_.get();
   } catch (const Error& error) {
     warn_of(kNotWritten, error);
+  }
+}
+
+// What all ranks have ended leaves nothing behind that takes the room of the next save.
+void Checkpoints::or_discard(const std::string& generation, const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    if (world_.rank() == 0 && is_survivable(error)) {
+      discard_or_warn(storage_, options_.folder / generation);
+    }
+    throw;
   }
 }
 
@@ -255,10 +282,12 @@ void Checkpoints::settle() {
   urgent_ = false;
   failed_ = false;
   CheckpointFile own;
-  attempt_together(world_, [&] { own = save.written.get(); });
-  const std::vector<std::string> in_use = copies_.unfinished();
-  attempt_at_length(world_, [&] {
-    if (world_.rank() == 0) publish_all(save.manifest, in_use);
+  or_discard(save.manifest.generation, [&] {
+    attempt_together(world_, [&] { own = save.written.get(); });
+    const std::vector<std::string> in_use = copies_.unfinished();
+    attempt_at_length(world_, [&] {
+      if (world_.rank() == 0) publish_all(save.manifest, in_use);
+    });
   });
   keep(save.record, save.start);
   copies_.add(save.manifest, std::move(own), save.start);

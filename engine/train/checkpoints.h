@@ -42,8 +42,9 @@ class Checkpoints {
 
   // Collective. What the run goes on from, checked: null for a run that starts anew. `data_digest`
   // is rank 0's. Throws Error (kUsage) on all ranks: those of CheckpointReader and check_resumable;
-  // NQD2085 when a run that starts anew would write among the generations of another, NQD2086 when
-  // it would copy them to where they are.
+  // NQD2085 when it would write among the generations of a run that it does not go on from, NQD2086
+  // when it would copy them to where they are. Nobody else saves to its folders: what saves that
+  // were cut short left there is removed.
   std::unique_ptr<CheckpointReader> open(const std::string& data_digest);
 
   // Collective. ResumeSource::go_back for a run whose last step was `step`, with a save that is
@@ -55,9 +56,10 @@ class Checkpoints {
   // Whether the run saves after this step, for which note was called, unless it is asked to stop.
   bool is_due(std::int64_t step) const;
   // Collective. Begins a complete generation of the step; without room for a copy it is complete
-  // when this returns. A save that fails on the way is a warning, and the generation before it
-  // stays whole. Throws Error on all ranks (those of write_shard) only when `must_last`: then the
-  // save and its copy are complete on return, or the error of a rank that could not write.
+  // when this returns. A save that fails on the way is a warning, and leaves nothing but the
+  // generation before it, whole. Throws Error on all ranks (those of write_shard) only when
+  // `must_last`: then the save and its copy are complete on return, or the error of a rank that
+  // could not write.
   void save(UnitStore& store, const RunState& state, bool must_last);
 
   SaveStatus status() const;
@@ -78,6 +80,8 @@ class Checkpoints {
 
   CheckpointFile write_own(std::span<const ShardPart> parts, const std::filesystem::path& folder);
   void begin(UnitStore& store, const RunState& state);
+  void remove_cut_saves();
+  void or_discard(const std::string& generation, const std::function<void()>& f);
   void settle();
   void settle_or_warn();
   void write_now(UnitStore& store, const RunState& state);

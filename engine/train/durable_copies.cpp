@@ -107,8 +107,21 @@ void DurableCopies::publish_copy(const Job& job, const std::vector<std::string>&
     publish_recorded(storage_, durable_, job.manifest, job.names);
     seconds_[job.manifest.generation] =
         std::chrono::duration<double>(Clock::now() - job.start).count();
-    prune(storage_, durable_, {spec_.keep_last, spec_.keep_every, spec_.keep_interval_s}, in_use);
   });
+  prune_or_warn(storage_, durable_, {spec_.keep_last, spec_.keep_every, spec_.keep_interval_s},
+                in_use);
+}
+
+// What all ranks have ended leaves nothing behind that takes the room of the next copy.
+void DurableCopies::or_discard(const std::string& generation, const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    if (world_.rank() == 0 && is_survivable(error)) {
+      discard_or_warn(storage_, durable_ / generation);
+    }
+    throw;
+  }
 }
 
 void DurableCopies::report(SaveStatus& status) const {
@@ -128,12 +141,14 @@ void DurableCopies::note(const SaveTotals& totals) {
   }
   failed_ = false;
   is_unsure_ = true;
-  if (totals.copies_failed == 0 && world_.rank() == 0) {
+  if (totals.copies_failed > 0) {
+    if (world_.rank() == 0) discard_or_warn(storage_, durable_ / job.manifest.generation);
+  } else if (world_.rank() == 0) {
     finish_publishing();
     publishing_ =
         std::async(std::launch::async, [this, job = std::move(job), in_use = unfinished()] {
           yield_to_training();
-          publish_copy(job, in_use);
+          or_discard(job.manifest.generation, [&] { publish_copy(job, in_use); });
         });
   }
   start_next();
@@ -167,9 +182,11 @@ void DurableCopies::settle_active() {
     throw;
   }
   failed_ = false;
-  attempt_together(world_, [&] { copied_.get(); });
-  attempt_at_length(world_, [&] {
-    if (world_.rank() == 0) publish_copy(job, unfinished());
+  or_discard(job.manifest.generation, [&] {
+    attempt_together(world_, [&] { copied_.get(); });
+    attempt_at_length(world_, [&] {
+      if (world_.rank() == 0) publish_copy(job, unfinished());
+    });
   });
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <map>
 #include <optional>
@@ -69,6 +70,7 @@ class DurableCopies {
   void start_next();
   void copy_own(const Job& job);
   void publish_copy(const Job& job, const std::vector<std::string>& in_use);
+  void or_discard(const std::string& generation, const std::function<void()>& f);
   void finish_publishing();
   void settle_active();
 

@@ -1,7 +1,7 @@
 #include "engine/train/resume_source.h"
 
 #include <algorithm>
-#include <optional>
+#include <system_error>
 #include <tuple>
 #include <utility>
 
@@ -13,8 +13,6 @@
 
 namespace nqd::engine {
 namespace {
-
-constexpr std::size_t kMostCandidates = 2;  // a generation and the copy of one
 
 // Of a generation, so that another may do.
 bool is_damage(const Error& error) {
@@ -36,9 +34,7 @@ std::vector<FoundGeneration> ResumeSource::candidates() const {
   if (!spec_.durable_path.empty() && options_.resume == options_.folder) {
     return find_in_tiers(storage_, options_.folder, spec_.durable_path);
   }
-  auto found = find_generation(storage_, options_.resume);
-  if (!found) return {};
-  return {std::move(*found)};
+  return find_generations(storage_, options_.resume);
 }
 
 void ResumeSource::refuse_one_folder() const {
@@ -55,17 +51,40 @@ void ResumeSource::refuse_one_folder() const {
               "set a folder on another disk, or leave it out");
 }
 
-void ResumeSource::refuse_to_mix() const {
-  if (!saves_on_its_way(spec_) || options_.folder.empty()) return;
+// `source` is null for a run that starts anew. A run may save when it is asked to stop, whatever
+// its config says.
+void ResumeSource::refuse_to_mix(const CheckpointReader* source) const {
+  if (options_.folder.empty()) return;
   for (const std::filesystem::path& folder :
        {options_.folder, std::filesystem::path(spec_.durable_path)}) {
-    if (folder.empty() || !read_latest(storage_, folder)) continue;
+    if (folder.empty() || !has_others(folder, source)) continue;
+    if (source == nullptr) {
+      throw Error(ExitCode::kUsage, "NQD2085",
+                  folder.string() +
+                      " has the generations of a run, and this one would start "
+                      "anew among them",
+                  "pass --resume auto to go on with it, or set another checkpoint.path");
+    }
     throw Error(ExitCode::kUsage, "NQD2085",
-                folder.string() +
-                    " has the generations of a run, and this one would start "
-                    "anew among them",
-                "pass --resume auto to go on with it, or set another checkpoint.path");
+                folder.string() + " has the generations of another run than that of " +
+                    source->folder().string() + ", and this one would go on among them",
+                "set another checkpoint.path or --output-dir, or another durable_path");
   }
+}
+
+// Whether what was saved to the folder has nothing to do with `source`.
+bool ResumeSource::has_others(const std::filesystem::path& folder,
+                              const CheckpointReader* source) const {
+  std::vector<GenerationInfo> saved = list_generations(storage_, folder);
+  std::erase_if(saved, [](const GenerationInfo& one) { return one.cut; });
+  if (source == nullptr) return !saved.empty() || storage_.exists(folder / kLatest);
+  std::error_code error;
+  if (std::filesystem::equivalent(source->folder().parent_path(), folder, error)) return false;
+  GenerationInfo own;
+  own.name = source->manifest().generation;
+  own.lineage = source->manifest().lineage;
+  return !saved.empty() && std::none_of(saved.begin(), saved.end(),
+                                        [&](const auto& one) { return are_related(one, own); });
 }
 
 // The folders that all ranks read, though another run may publish meanwhile.
@@ -75,15 +94,15 @@ std::vector<std::string> ResumeSource::agreed_candidates() {
     if (world_.rank() != 0) return;
     refuse_one_folder();
     found = candidates();
-    if (found.empty()) return refuse_to_mix();
+    if (found.empty()) return refuse_to_mix(nullptr);
     if (!found.front().warning.empty()) log::warn(found.front().warning);
   });
   std::vector<std::string> folders;
-  for (std::size_t i = 0; i < kMostCandidates; ++i) {
+  for (std::size_t i = 0;; ++i) {
     std::string folder = of_rank_0(world_, i < found.size() ? found[i].folder.string() : "");
-    if (!folder.empty()) folders.push_back(std::move(folder));
+    if (folder.empty()) return folders;
+    folders.push_back(std::move(folder));
   }
-  return folders;
 }
 
 // Collective. `thoroughly`: every byte against its checksum, shared out over the ranks.
@@ -121,9 +140,12 @@ std::unique_ptr<CheckpointReader> ResumeSource::open(const SavedRun& run) {
       reader = open_checked(run, folders[i], has_other);
     } catch (const Error& error) {
       if (!has_other || !is_damage(error)) throw;
-      warn_of("going on from " + folders[i + 1], error);
+      warn_of("going on from " + folders[i + 1] + " in place of " + folders[i], error);
     }
   }
+  attempt_together(world_, [&] {
+    if (world_.rank() == 0 && reader) refuse_to_mix(reader.get());
+  });
   return reader;
 }
 

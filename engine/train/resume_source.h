@@ -19,10 +19,11 @@
 namespace nqd::engine {
 
 struct CheckpointOptions {
-  std::filesystem::path folder;  // of the generations; empty: the run cannot save
+  // Of the generations, and of nobody else while the run lasts; empty: the run cannot save.
+  std::filesystem::path folder;
   // A generation, or a folder of them; empty: the run starts anew. One that has none yet starts
   // anew too. The folder of the run itself: or the copy of one, where that is newer, or all that
-  // there is.
+  // there is. Where the newest in a folder is damaged, the next older one that is whole.
   std::filesystem::path resume;
   RunValues values;  // but for data.digest; on all ranks
   std::vector<std::string> allowed_changes;
@@ -56,7 +57,8 @@ class ResumeSource {
  private:
   std::vector<FoundGeneration> candidates() const;
   void refuse_one_folder() const;
-  void refuse_to_mix() const;
+  void refuse_to_mix(const CheckpointReader* source) const;
+  bool has_others(const std::filesystem::path& folder, const CheckpointReader* source) const;
   std::vector<std::string> agreed_candidates();
   std::unique_ptr<CheckpointReader> open_checked(const SavedRun& run, const std::string& folder,
                                                  bool thoroughly);

@@ -227,8 +227,13 @@ class Checkpoints(NqdTestCase):
                           *more)
 
     def test_refusals(self):
-        def latest(folder):
-            return folder / (folder / "LATEST").read_text().split()[0]
+        def alone(folder):
+            """The newest generation, without an older one to fall back to."""
+            newest = folder / (folder / "LATEST").read_text().split()[0]
+            for path in folder.glob("step-*"):
+                if path != newest:
+                    shutil.rmtree(path)
+            return newest
 
         def flip(path, at):
             data = bytearray(path.read_bytes())
@@ -238,9 +243,9 @@ class Checkpoints(NqdTestCase):
         cases = {
             "seed": (lambda folder: None, ["--set", "train.seed=2"], ["NQD2084", "train.seed: `1234` then, `2` now"]),
             "model": (lambda folder: None, ["--set", "model.ffn_hidden=64"], ["NQD2084", "model.ffn_hidden"]),
-            "missing": (lambda folder: (latest(folder) / "rank-00001.safetensors").unlink(), [],
+            "missing": (lambda folder: (alone(folder) / "rank-00001.safetensors").unlink(), [],
                         ["NQD2083", "rank-00001.safetensors is missing"]),
-            "flipped": (lambda folder: flip(latest(folder) / "rank-00000.safetensors", 20000), [],
+            "flipped": (lambda folder: flip(alone(folder) / "rank-00000.safetensors", 20000), [],
                         ["NQD2082", "rank-00000.safetensors: bytes 0 to", "weights of"]),
         }
         for name, (spoil, more, words) in cases.items():

@@ -127,9 +127,17 @@ class Tiers(NqdTestCase):
         shutil.copytree(self.durable, durable)
         for folder in (run / "checkpoints", durable):
             (folder / latest(folder) / "rank-00001.safetensors").unlink()
+        again, again_durable = self.scratch / "both-again", self.scratch / "both-again-durable"
+        shutil.copytree(run, again)
+        shutil.copytree(durable, again_durable)
+        _, err = self.assertCode(0, self.train(again, again_durable, "--resume", "auto"))
+        self.assertIn("going on after step 10", err)
+        self.assertSameEnd(again)
+        for folder in (run / "checkpoints", durable):
+            for path in folder.glob("step-*"):
+                (path / "rank-00001.safetensors").unlink(missing_ok=True)
         _, err = self.assertCode(2, self.train(run, durable, "--resume", "auto"))
         self.assertIn("NQD2083", err)
-        self.assertIn(str(durable), err)
 
     def test_a_slow_copy_does_not_hold_up_training(self):
         run, durable = self.scratch / "slow", self.scratch / "slow-durable"

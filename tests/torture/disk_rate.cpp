@@ -49,6 +49,9 @@ class TimedStorage final : public engine::Storage {
   bool exists(const std::filesystem::path& path) const override {
     return engine::disk().exists(path);
   }
+  bool is_link(const std::filesystem::path& path) const override {
+    return engine::disk().is_link(path);
+  }
   std::vector<std::string> list(const std::filesystem::path& path) const override {
     return engine::disk().list(path);
   }

@@ -73,6 +73,7 @@ TEST_CASE("files longer than a block, on a disk") {
   const std::filesystem::path root = folder.path() / "checkpoints";
   engine::Manifest manifest;
   manifest.generation = engine::generation_name(1, "0a");
+  manifest.state.step = 1;
   manifest.tensors = {{"long", {700001}}};
   manifest.quantities = {engine::Quantity::kWeights};
   std::vector<float> values(700001);
@@ -92,6 +93,29 @@ TEST_CASE("files longer than a block, on a disk") {
   std::vector<float> out(300000);
   reader.read(engine::Quantity::kWeights, "long", 250000, out);
   for (std::size_t i = 0; i < out.size(); ++i) REQUIRE(out[i] == static_cast<float>(i + 250000));
+}
+
+TEST_CASE("a slow write hears at once that somebody waits, or that it is given up") {
+  MemoryStorage storage;
+  storage.make_folder(kRoot);
+  const std::vector<float> values(1000);
+  std::vector<engine::ShardPart> parts(1);
+  parts[0].tensor = "long";
+  engine::append_run(parts[0].extents, 0, 1000);
+  parts[0].values = {values};
+  engine::ShardOptions options;
+  options.bytes_per_s = 1;  // more than an hour
+  int asked = 0;
+  const auto later = [&] { return ++asked > 3; };
+  SUBCASE("waits") {
+    options.is_urgent = later;
+    CHECK(engine::write_shard(storage, kRoot, "file", parts, options).blocks.size() == 1);
+  }
+  SUBCASE("given up") {
+    options.is_cancelled = later;
+    CHECK(code_of([&] { engine::write_shard(storage, kRoot, "file", parts, options); }) ==
+          "NQD4021");
+  }
 }
 
 TEST_CASE("a generation of every format version is still read") {
@@ -189,6 +213,26 @@ TEST_CASE("refusals") {
     std::string text = engine::manifest_json(manifest);
     text.replace(text.find("\"version\": 1"), 12, "\"version\": 3");
     CHECK(code_of([&] { engine::parse_manifest(text, "m"); }) == "NQD2081");
+  }
+  SUBCASE("a version, a step or a name that cannot be") {
+    std::string text = engine::manifest_json(manifest);
+    text.replace(text.find("\"version\": 1"), 12, "\"version\": 0");
+    CHECK(code_of([&] { engine::parse_manifest(text, "m"); }) == "NQD2080");
+    const auto published = [&](const std::function<void(engine::Manifest&)>& change) {
+      engine::Manifest changed = manifest;
+      change(changed);
+      return code_of([&] { engine::manifest_of(engine::manifest_json(changed), folder); });
+    };
+    CHECK(published([](engine::Manifest&) {}) == "nothing");
+    CHECK(published([](engine::Manifest& m) { m.state.step = -1; }) == "NQD2080");
+    CHECK(published([](engine::Manifest& m) { m.state.step = 6; }) == "NQD2080");
+    CHECK(published([](engine::Manifest& m) { m.state.loss_scale = 0; }) == "NQD2080");
+    CHECK(published([](engine::Manifest& m) { m.generation = "../away"; }) == "NQD2080");
+    CHECK(published([](engine::Manifest& m) {
+            m.generation = engine::generation_name(5, "beef");
+          }) == "NQD2080");
+    // A copy under a name of one's own is what it is.
+    CHECK(engine::manifest_of(engine::manifest_json(manifest), "/backup/best") == manifest);
   }
   SUBCASE("skipped batches make version 2") {
     engine::Manifest skipped = manifest;

@@ -3,8 +3,12 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
+
+#include "base/error.h"
 #include "tests/engine/checkpoint/memory_storage.h"
 #include "tests/engine/checkpoint/toy.h"
+#include "tests/temporary_folder.h"
 
 using namespace nqd;
 using testing::MemoryStorage;
@@ -85,11 +89,11 @@ TEST_CASE("what a run left behind goes once it has a generation of its own") {
     engine::prune(storage, kRoot, {1, 40, 0}, {a(30)});
     CHECK(left_in(storage) == Names{b(25), a(30), a(40)});
   }
-  SUBCASE("where nobody knows of a lineage, those ahead of LATEST") {
+  SUBCASE("whole generations of a run that LATEST's knows nothing of stay") {
     testing::save_toy(storage, kRoot, 25, {}, "bbbbbbbb");
-    engine::prune(storage, kRoot, {2, 0, 0});
-    // Run b may still be writing what run a was.
-    CHECK(left_in(storage) == Names{a(20), b(25), a(60)});
+    testing::save_toy(storage, kRoot, 26, {}, "bbbbbbbb");
+    CHECK(engine::prune(storage, kRoot, {1, 0, 0}) == Names{b(25)});
+    CHECK(left_in(storage) == Names{a(10), a(20), b(26), a(30), a(40), a(50), a(60)});
   }
   SUBCASE("a later generation that LATEST does not name yet stays") {
     const std::string latest = engine::read_text(storage, kRoot / "LATEST");
@@ -98,6 +102,60 @@ TEST_CASE("what a run left behind goes once it has a generation of its own") {
     engine::prune(storage, kRoot, {2, 0, 0});
     CHECK(left_in(storage) == Names{a(50), b(70)});
   }
+}
+
+TEST_CASE("where LATEST's generation has lost a file, the newest whole one stays") {
+  MemoryStorage storage;
+  for (const std::int64_t step : {10, 20, 30}) save_a(storage, step);
+  const std::filesystem::path file = kRoot / a(30) / "rank-00000.safetensors";
+  SUBCASE("gone") { storage.remove(file); }
+  SUBCASE("cut") { storage.bytes(file).pop_back(); }
+  const auto last = engine::list_generations(storage, kRoot).back();
+  CHECK(!last.complete);
+  CHECK(!last.cut);
+  CHECK(last.why.find("rank-00000.safetensors") != std::string::npos);
+  CHECK(engine::prune(storage, kRoot, {1, 0, 0}) == Names{a(10)});
+  CHECK(left_in(storage) == Names{a(20), a(30)});
+}
+
+TEST_CASE("a missing LATEST is not a folder without saves") {
+  MemoryStorage storage;
+  for (const std::int64_t step : {10, 20}) save_a(storage, step);
+  storage.remove(kRoot / "LATEST");
+  const auto found = engine::find_generations(storage, kRoot);
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].folder == kRoot / a(20));
+  CHECK(found[0].warning.find("LATEST is missing") != std::string::npos);
+  CHECK(found[1].folder == kRoot / a(10));
+  for (const std::int64_t step : {10, 20}) storage.remove(kRoot / a(step) / "manifest.sha256");
+  CHECK_THROWS_AS(engine::find_generation(storage, kRoot), Error);
+  for (const std::int64_t step : {10, 20}) storage.remove(kRoot / a(step) / "manifest.json");
+  CHECK(!engine::find_generation(storage, kRoot));
+}
+
+TEST_CASE("a link is removed, and what it leads to stays") {
+  const testing::TemporaryFolder folder;
+  engine::Storage& disk = engine::disk();
+  const std::filesystem::path away = folder.path() / "away";
+  const std::filesystem::path root = folder.path() / "checkpoints";
+  for (const std::int64_t step : {10, 20}) testing::save_toy(disk, root, step, {}, "aaaaaaaa");
+  std::filesystem::rename(root / a(10), away);
+  std::filesystem::create_directory_symlink(away, root / a(10));
+  CHECK(engine::prune(disk, root, {1, 0, 0}) == Names{a(10)});
+  CHECK(!disk.is_link(root / a(10)));
+  CHECK(engine::CheckpointReader(disk, away).verify().empty());
+}
+
+TEST_CASE("what a save that was cut short left goes on demand, whatever its step") {
+  MemoryStorage storage;
+  save_a(storage, 10);
+  for (const std::int64_t step : {5, 20}) {
+    storage.make_folder(kRoot / b(step));
+    storage.create(kRoot / b(step) / "rank-00000.safetensors");
+  }
+  storage.remove(kRoot / a(10) / "rank-00000.safetensors");
+  CHECK(engine::remove_cut(storage, kRoot) == Names{b(5), b(20)});
+  CHECK(left_in(storage) == Names{a(10)});
 }
 
 TEST_CASE("without LATEST the newest generation that nothing left behind is taken") {

@@ -23,6 +23,7 @@ class MemoryStorage final : public engine::Storage {
   void sync_folder(const std::filesystem::path& path) override;
   void remove(const std::filesystem::path& path) override;
   bool exists(const std::filesystem::path& path) const override;
+  bool is_link(const std::filesystem::path&) const override { return false; }
   std::vector<std::string> list(const std::filesystem::path& path) const override;
 
   std::size_t operations() const { return log_.size(); }

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "base/error.h"
@@ -59,7 +60,7 @@ std::string code_of(const std::function<void()>& f) {
 std::int64_t resumed(const MemoryStorage& disk, const std::filesystem::path& root) {
   const auto folder = engine::find_generation(disk, root);
   if (!folder) return 0;
-  CHECK(folder->warning.empty());
+  CHECK((folder->warning.empty() || !disk.exists(root / engine::kLatest)));
   const engine::CheckpointReader reader(disk, folder->folder);
   REQUIRE(reader.verify().empty());
   REQUIRE(testing::holds(reader, reader.manifest().state.step));
@@ -214,13 +215,61 @@ TEST_CASE("the copy that fails last is told at the end") {
         }) == "NQD4022");
 }
 
+TEST_CASE(
+    "a copy that fails leaves nothing that takes room, nor does a removal that fails fail it") {
+  MemoryStorage storage;
+  for (const std::int64_t step : {1, 2}) testing::save_toy(storage, kFast, step, {1, 2});
+  const auto all = engine::list_generations(storage, kFast);
+  const auto manifest_of = [&](const engine::GenerationInfo& one) {
+    return engine::CheckpointReader(storage, kFast / one.name).manifest();
+  };
+  copy(storage, manifest_of(all[0]));
+  storage.bytes(kFast / all[1].name / "rank-00001.safetensors")[700] ^= 1;
+  CHECK(code_of([&] { copy(storage, manifest_of(all[1])); }) == "NQD4022");
+  CHECK(storage.list(kDurable) == std::vector<std::string>{"LATEST", all[0].name});
+  storage.bytes(kFast / all[1].name / "rank-00001.safetensors")[700] ^= 1;
+  // The operations behind the publication remove the copy before it.
+  MemoryStorage counted = storage;
+  copy(counted, manifest_of(all[1]));
+  CHECK(counted.list(kDurable) == std::vector<std::string>{"LATEST", all[1].name});
+  std::int64_t failed_removals = 0;
+  for (std::size_t at = counted.operations() - 1;; --at) {
+    MemoryStorage failing = storage;
+    failing.fail_at(static_cast<std::int64_t>(at));
+    const std::string code = code_of([&] { copy(failing, manifest_of(all[1])); });
+    if (code != "nothing") break;
+    CHECK(resumed(failing, kDurable) == 2);
+    ++failed_removals;
+  }
+  CHECK(failed_removals >= 5);
+}
+
+TEST_CASE("behind the newest of two folders come older ones of both, but none that it left") {
+  MemoryStorage storage;
+  for (const std::int64_t step : {10, 20, 50}) {
+    testing::save_toy(storage, kDurable, step, {}, "aaaaaaaa");
+  }
+  const std::string a20 = engine::generation_name(20, "aaaaaaaa");
+  testing::save_toy(storage, kFast, 20, {}, "aaaaaaaa");
+  testing::save_toy(storage, kFast, 25, {}, "bbbbbbbb", {a20});
+  std::vector<std::string> found;
+  for (const auto& one : engine::find_in_tiers(storage, kFast, kDurable)) {
+    found.push_back(one.folder.string());
+  }
+  CHECK(found ==
+        std::vector<std::string>{(kFast / engine::generation_name(25, "bbbbbbbb")).string(),
+                                 (kFast / a20).string(), (kDurable / a20).string(),
+                                 (kDurable / engine::generation_name(10, "aaaaaaaa")).string()});
+}
+
 TEST_CASE("the newer of two folders comes first, and what was left behind is not newer") {
   MemoryStorage storage;
   const std::string a20 = engine::generation_name(20, "aaaaaaaa");
   const auto order = [&] {
     std::vector<std::string> roots;
     for (const auto& one : engine::find_in_tiers(storage, kFast, kDurable)) {
-      roots.push_back(one.folder.parent_path().string());
+      const std::string root = one.folder.parent_path().string();
+      if (std::find(roots.begin(), roots.end(), root) == roots.end()) roots.push_back(root);
     }
     return roots;
   };

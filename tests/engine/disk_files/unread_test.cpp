@@ -34,6 +34,7 @@ class UnreadStorage final : public engine::Storage {
   void sync_folder(const std::filesystem::path& path) override { below_.sync_folder(path); }
   void remove(const std::filesystem::path& path) override { below_.remove(path); }
   bool exists(const std::filesystem::path& path) const override { return below_.exists(path); }
+  bool is_link(const std::filesystem::path& path) const override { return below_.is_link(path); }
   std::vector<std::string> list(const std::filesystem::path& path) const override {
     return below_.list(path);
   }

@@ -101,7 +101,8 @@ std::vector<std::string> prune(Storage& storage, const std::filesystem::path& ro
 std::vector<std::string> remove_cut(Storage& storage, const std::filesystem::path& root) {
   std::vector<std::string> removed;
   for (const GenerationInfo& one : list_generations(storage, root)) {
-    if (!one.cut) continue;
+    // What a link leads to may only be away.
+    if (!one.cut || one.latest || storage.is_link(root / one.name)) continue;
     remove_generation(storage, root / one.name);
     removed.push_back(one.name);
   }

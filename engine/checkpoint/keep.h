@@ -28,8 +28,8 @@ std::vector<std::string> prune(Storage& storage, const std::filesystem::path& ro
                                const KeepPolicy& policy,
                                const std::vector<std::string>& in_use = {});
 
-// Removes what saves left that did not come to their manifest, and returns the names. Only for who
-// knows that nobody saves to the folder.
+// Removes what saves left that did not come to their manifest, unless LATEST names it, and returns
+// the names. Only for who knows that nobody saves to the folder.
 std::vector<std::string> remove_cut(Storage& storage, const std::filesystem::path& root);
 
 }  // namespace nqd::engine

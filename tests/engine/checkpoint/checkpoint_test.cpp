@@ -214,26 +214,6 @@ TEST_CASE("refusals") {
     text.replace(text.find("\"version\": 1"), 12, "\"version\": 3");
     CHECK(code_of([&] { engine::parse_manifest(text, "m"); }) == "NQD2081");
   }
-  SUBCASE("a version, a step or a name that cannot be") {
-    std::string text = engine::manifest_json(manifest);
-    text.replace(text.find("\"version\": 1"), 12, "\"version\": 0");
-    CHECK(code_of([&] { engine::parse_manifest(text, "m"); }) == "NQD2080");
-    const auto published = [&](const std::function<void(engine::Manifest&)>& change) {
-      engine::Manifest changed = manifest;
-      change(changed);
-      return code_of([&] { engine::manifest_of(engine::manifest_json(changed), folder); });
-    };
-    CHECK(published([](engine::Manifest&) {}) == "nothing");
-    CHECK(published([](engine::Manifest& m) { m.state.step = -1; }) == "NQD2080");
-    CHECK(published([](engine::Manifest& m) { m.state.step = 6; }) == "NQD2080");
-    CHECK(published([](engine::Manifest& m) { m.state.loss_scale = 0; }) == "NQD2080");
-    CHECK(published([](engine::Manifest& m) { m.generation = "../away"; }) == "NQD2080");
-    CHECK(published([](engine::Manifest& m) {
-            m.generation = engine::generation_name(5, "beef");
-          }) == "NQD2080");
-    // A copy under a name of one's own is what it is.
-    CHECK(engine::manifest_of(engine::manifest_json(manifest), "/backup/best") == manifest);
-  }
   SUBCASE("skipped batches make version 2") {
     engine::Manifest skipped = manifest;
     skipped.state.good_losses = {2.5, 1.0 / 3};
@@ -269,6 +249,29 @@ TEST_CASE("refusals") {
             m.tensors[0].shape = {1LL << 40, 1LL << 40};
           }) == "NQD2080");
   }
+}
+
+TEST_CASE("a version, a step or a name that cannot be") {
+  MemoryStorage storage;
+  const engine::Manifest manifest = testing::save_toy(storage, kRoot, 5, {1, 2});
+  const std::filesystem::path folder = kRoot / manifest.generation;
+  std::string text = engine::manifest_json(manifest);
+  text.replace(text.find("\"version\": 1"), 12, "\"version\": 0");
+  CHECK(code_of([&] { engine::parse_manifest(text, "m"); }) == "NQD2080");
+  const auto published = [&](const std::function<void(engine::Manifest&)>& change) {
+    engine::Manifest changed = manifest;
+    change(changed);
+    return code_of([&] { engine::manifest_of(engine::manifest_json(changed), folder); });
+  };
+  CHECK(published([](engine::Manifest&) {}) == "nothing");
+  CHECK(published([](engine::Manifest& m) { m.state.step = -1; }) == "NQD2080");
+  CHECK(published([](engine::Manifest& m) { m.state.step = 6; }) == "NQD2080");
+  CHECK(published([](engine::Manifest& m) { m.state.loss_scale = 0; }) == "NQD2080");
+  CHECK(published([](engine::Manifest& m) { m.generation = "../away"; }) == "NQD2080");
+  CHECK(published([](engine::Manifest& m) { m.generation = engine::generation_name(5, "beef"); }) ==
+        "NQD2080");
+  // A copy under a name of one's own is what it is.
+  CHECK(engine::manifest_of(engine::manifest_json(manifest), "/backup/best") == manifest);
 }
 
 TEST_CASE("what a policy keeps") {

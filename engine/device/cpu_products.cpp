@@ -26,7 +26,8 @@ FixedInput at(const FixedInput& x, std::int64_t row, std::int64_t column) {
 
 }  // namespace
 
-CpuProducts::CpuProducts(FixedGemm& fixed, const SliceShare& share, float* scratch, WorkerPool* workers)
+CpuProducts::CpuProducts(FixedGemm& fixed, const SliceShare& share, float* scratch,
+                         WorkerPool* workers)
     : fixed_(fixed), share_(share), scratch_(scratch), workers_(workers) {
   if (workers == nullptr || workers == fixed.pool()) return;
   throw std::invalid_argument("a chunk and its products need the same workers");
@@ -47,7 +48,7 @@ void CpuProducts::run_sliced(FixedProduct product, std::int64_t full) {
 }
 
 void CpuProducts::run_stacked(float* out, std::int64_t m, std::int64_t n,
-                           std::span<const StackedBlock> blocks, int tp) {
+                              std::span<const StackedBlock> blocks, int tp) {
   if (blocks.size() == 1) {
     const StackedBlock& one = blocks.front();
     return run_sliced({m, n, one.width, one.a, one.b, result(out, n)}, one.width * tp);
@@ -61,7 +62,7 @@ void CpuProducts::run_stacked(float* out, std::int64_t m, std::int64_t n,
 }
 
 void CpuProducts::run_slices(float* out, std::int64_t m, std::int64_t n,
-                          std::span<const StackedBlock> blocks, int tp) {
+                             std::span<const StackedBlock> blocks, int tp) {
   const int workers = workers_ == nullptr ? 1 : workers_->threads();
   const auto work = [&](int worker) {
     // Rows that lie in the scratch together are divided, so that each worker has its own of it: the
@@ -82,7 +83,7 @@ void CpuProducts::run_slices(float* out, std::int64_t m, std::int64_t n,
 
 // Partial sums of finished nodes wait on a stack, nearest on top, as in a binary counter.
 void CpuProducts::add_slices(float* out, const SlicedRows& rows, std::int64_t n,
-                          std::span<const StackedBlock> blocks, int tp) {
+                             std::span<const StackedBlock> blocks, int tp) {
   const auto add = [&](float* __restrict to, const float* __restrict from) {
     for (std::int64_t i = 0; i < rows.count * n; ++i) to[i] += from[i];
   };
@@ -103,7 +104,7 @@ void CpuProducts::add_slices(float* out, const SlicedRows& rows, std::int64_t n,
 }
 
 void CpuProducts::run_slice(float* out, const SlicedRows& rows, std::int64_t n,
-                         std::span<const StackedBlock> blocks, int tp, int slice) {
+                            std::span<const StackedBlock> blocks, int tp, int slice) {
   bool accumulate = false;
   for (const StackedBlock& block : blocks) {
     const std::int64_t part = share_.width(block.width * tp);

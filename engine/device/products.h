@@ -67,8 +67,8 @@ class Products {
  public:
   virtual ~Products() = default;
 
-  // In canonical numerics the bits of FixedProduct; in fast numerics the device chooses the order of
-  // the sums, and a product of equal operands has equal bits.
+  // In canonical numerics the bits of FixedProduct; in fast numerics the device chooses the order
+  // of the sums, and a product of equal operands has equal bits.
   virtual void run(const FixedProduct& product) = 0;
   // The rank's part of a product whose k is divided by tp, `full` in all: a node of the tree over
   // slices.

@@ -118,13 +118,13 @@ class VerdictsTest(unittest.TestCase):
         """A run during which one counter of the fixture grows as if the traffic had gone there."""
         path = self.scratch / "sys/class" / counter
         started = time.monotonic()
-        process = self.start(2, "all_reduce", "-b", "1M", "-e", "1M", "-n", "300", env=env)
+        process = self.start(2, "all_reduce", "-b", "1M", "-e", "1M", "-n", "2000", env=env)
         stop = threading.Event()
 
         def count():
-            while not stop.wait(0.02):
+            while not stop.wait(0.002):
                 temporary = path.with_name("next")
-                temporary.write_text(f"{int((time.monotonic() - started) * 1e10)}\n", encoding="ascii")
+                temporary.write_text(f"{int((time.monotonic() - started) * 1e12)}\n", encoding="ascii")
                 temporary.rename(path)
 
         thread = threading.Thread(target=count)

@@ -1,6 +1,6 @@
 # Headers that many files include, parsed once where a build is timed (NQD_PRECOMPILED_HEADERS, which
-# .ci/run sets). A file must not rely on that: it includes what it uses, and every other build, those
-# with sanitizers among them, compiles without.
+# .ci/run sets). A file must not rely on that: it includes what it uses, and every other build
+# compiles without.
 set(nqd_precompiled_standard <algorithm> <array> <atomic> <chrono> <cmath> <condition_variable>
   <cstddef> <cstdint> <cstring> <filesystem> <fstream> <functional> <future> <map> <memory> <mutex>
   <optional> <set> <span> <sstream> <string> <string_view> <thread> <utility> <vector>)
@@ -13,7 +13,8 @@ if(NQD_PRECOMPILED_HEADERS AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 endif()
 
 # nqd_precompile(TARGET KIND [LINK targets] [OPTIONS options] [HEADERS headers]): the targets of one
-# kind share one file, and so have to be compiled with the same options.
+# kind share one file, and so have to be compiled with the same options; a source with options of its
+# own needs SKIP_PRECOMPILE_HEADERS.
 function(nqd_precompile target kind)
   if(NOT NQD_PRECOMPILED_HEADERS)
     return()

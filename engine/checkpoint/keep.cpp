@@ -85,7 +85,8 @@ std::vector<std::string> prune(Storage& storage, const std::filesystem::path& ro
   if (policy.interval_s > 0) keep_by_time(all, policy.interval_s, kept);
   for (const GenerationInfo& one : all) {
     const bool divides = policy.every > 0 && one.step % policy.every == 0;
-    const bool foreign = !one.cut && !is_of_its_line(one, *head);
+    // A run that ended between its save and LATEST leaves a sibling of what went on without it.
+    const bool foreign = !one.cut && !is_of_its_line(one, *head) && !are_related(one, *head);
     if (one.latest || one.uncertain || foreign || (one.complete && divides)) kept.insert(one.name);
   }
   std::vector<std::string> removed;

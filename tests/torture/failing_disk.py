@@ -134,7 +134,7 @@ class FailingDisk(CrashPoints):
             line = self.tools.train_line(self.tools.config(), run, "--ranks", 2, "--set",
                                          f"checkpoint.path={folder}/c")
             done = self.tools.run(*line, "--resume", "auto")
-            if done.code != 4 or "Read-only file system" not in done.err:
+            if done.code != 2 or "NQD2002" not in done.err or "Read-only file system" not in done.err:
                 raise Failure(f"exit code {done.code} on a read-only disk: {done.why()}")
             Tools.run("mount", "-o", "remount,rw", folder)
             self.go_on(line, run, before)

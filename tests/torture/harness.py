@@ -3,6 +3,7 @@ the check that a run which went on has the bits of one that nobody disturbed."""
 
 import concurrent.futures
 import dataclasses
+import hashlib
 import json
 import os
 import pathlib
@@ -172,12 +173,23 @@ class Trace:
                    for _, name, good, path in self.operations)
 
 
+def is_complete(generation):
+    try:
+        manifest = (generation / "manifest.json").read_bytes()
+        digest = (generation / "manifest.sha256").read_text().split()[0]
+        if hashlib.sha256(manifest).hexdigest() != digest:
+            return False
+        return all((generation / one["name"]).stat().st_size == one["bytes"] for one in json.loads(manifest)["files"])
+    except (FileNotFoundError, IndexError):
+        return False
+
+
 def latest_step(checkpoints):
-    """The step that LATEST names; 0 where there is none."""
+    """The step that LATEST names; where that is missing, of the newest complete generation; or 0."""
     try:
         return int((checkpoints / "LATEST").read_text().split("-")[1])
     except FileNotFoundError:
-        return 0
+        return max((int(one.name.split("-")[1]) for one in checkpoints.glob("step-*") if is_complete(one)), default=0)
 
 
 class Reference:

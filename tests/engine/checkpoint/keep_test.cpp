@@ -104,6 +104,18 @@ TEST_CASE("what a run left behind goes once it has a generation of its own") {
   }
 }
 
+TEST_CASE("what a run saved that ended before LATEST named it goes; that of a stranger stays") {
+  MemoryStorage storage;
+  save_a(storage, 20);
+  testing::save_toy(storage, kRoot, 25, {}, "cccccccc", {a(20)});
+  testing::save_toy(storage, kRoot, 40, {}, "dddddddd", {a(20)});
+  testing::save_toy(storage, kRoot, 50, {}, "eeeeeeee");
+  save_b(storage, 30);
+  CHECK(engine::prune(storage, kRoot, {1, 0, 0}).size() == 3);
+  const Names kept = {b(30), engine::generation_name(50, "eeeeeeee")};
+  CHECK(left_in(storage) == kept);
+}
+
 TEST_CASE("where LATEST's generation has lost a file, the newest whole one stays") {
   MemoryStorage storage;
   for (const std::int64_t step : {10, 20, 30}) save_a(storage, step);

@@ -81,6 +81,7 @@ DiskRate measure_save(const std::string& folder, std::uint64_t bytes, int files)
   const std::vector<float> values = random_values(static_cast<std::size_t>(each));
   engine::Manifest manifest;
   manifest.generation = engine::generation_name(1, "00c0ffee");
+  manifest.state.step = 1;
   manifest.quantities = {engine::Quantity::kWeights};
   manifest.tensors = {{kTensor, {files, each}}};
   manifest.files.resize(static_cast<std::size_t>(files));

@@ -19,6 +19,26 @@ bool names(std::string_view pattern, std::string_view key) {
   return pattern.ends_with('.') ? key.starts_with(pattern) : key == pattern;
 }
 
+bool is_bound(const std::string& key) {
+  return std::any_of(kBound.begin(), kBound.end(),
+                     [&](std::string_view pattern) { return names(pattern, key); });
+}
+
+// A misspelt key would let nothing through, and nobody would know why.
+void check_allowed(const RunValues& keys, const std::vector<std::string>& allowed) {
+  for (const std::string& pattern : allowed) {
+    const bool known = std::any_of(keys.begin(), keys.end(), [&](const auto& one) {
+      return is_bound(one.first) && names(pattern, one.first);
+    });
+    if (known) continue;
+    throw Error(ExitCode::kUsage, "NQD2084",
+                "--allow-changed " + pattern + " is none of the keys that a run is compared by",
+                "they are data.digest, train.global_batch_size, train.seed, train.precision, "
+                "train.dropout, train.ema, and what begins with model., numerics. or "
+                "train.optimizer.");
+  }
+}
+
 std::string value_in(const RunValues& values, const std::string& key) {
   const auto found = values.find(key);
   return found == values.end() ? "nothing" : "`" + found->second + "`";
@@ -32,11 +52,12 @@ void check_resumable(const Manifest& manifest, const RunValues& values,
   saved["data.digest"] = manifest.data_digest;
   RunValues keys = saved;
   keys.insert(values.begin(), values.end());
+  check_allowed(keys, allowed);
   std::string changed;
   std::string first;
   for (const auto& [key, value] : keys) {
+    if (!is_bound(key)) continue;
     const auto names_it = [&key = key](std::string_view pattern) { return names(pattern, key); };
-    if (std::none_of(kBound.begin(), kBound.end(), names_it)) continue;
     if (std::any_of(allowed.begin(), allowed.end(), names_it)) continue;
     const std::string then = value_in(saved, key);
     const std::string now = value_in(values, key);

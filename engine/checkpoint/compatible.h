@@ -16,7 +16,8 @@ using RunValues = std::map<std::string, std::string>;
 // Throws Error (kUsage, NQD2084) when a value that the loss curve depends on is another one than
 // when the generation was written: the model, numerics, precision, the optimizer, seed, batch,
 // data. How the run is spread (mesh, engine, threads, recomputation, micro-batches) and how it is
-// watched may change. `allowed`: keys, or prefixes that end in ".", whose changes are meant.
+// watched may change. `allowed`: keys, or prefixes that end in ".", whose changes are meant; one
+// that names none of the compared keys is refused likewise.
 void check_resumable(const Manifest& manifest, const RunValues& values,
                      const std::vector<std::string>& allowed);
 

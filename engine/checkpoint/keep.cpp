@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ctime>
 #include <map>
 #include <optional>
 #include <set>
@@ -13,12 +12,6 @@ namespace nqd::engine {
 namespace {
 
 using Names = std::set<std::string>;
-
-std::optional<std::int64_t> unix_seconds(const std::string& utc) {
-  std::tm parts{};
-  if (::strptime(utc.c_str(), "%Y-%m-%dT%H:%M:%SZ", &parts) == nullptr) return std::nullopt;
-  return ::timegm(&parts);
-}
 
 // What LATEST names, where that is whole; else the newest.
 const GenerationInfo* head_of(const std::vector<GenerationInfo>& all) {

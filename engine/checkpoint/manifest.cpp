@@ -1,9 +1,17 @@
 #include "engine/checkpoint/manifest.h"
 
 #include <array>
+#include <ctime>
 #include <set>
 
 namespace nqd::engine {
+
+std::optional<std::int64_t> unix_seconds(const std::string& utc) {
+  std::tm parts{};
+  const char* const end = ::strptime(utc.c_str(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  if (end == nullptr || *end != '\0') return std::nullopt;
+  return ::timegm(&parts);
+}
 
 std::string_view name(Quantity quantity) {
   constexpr std::array<std::string_view, kQuantities> kNames = {"weights", "moments.0", "moments.1",

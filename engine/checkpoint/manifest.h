@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -88,6 +89,9 @@ struct RunState {
   bool operator==(const RunState&) const = default;
   int format() const { return data_offset > 0 ? 2 : 1; }
 };
+
+// Of a time such as 2026-11-30T16:21:58Z; nothing for any other text.
+std::optional<std::int64_t> unix_seconds(const std::string& utc);
 
 struct Manifest {
   std::string generation;  // its folder's name

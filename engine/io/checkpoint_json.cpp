@@ -1,6 +1,7 @@
 #include "engine/io/checkpoint_json.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -111,7 +112,7 @@ RunState parse_state(const Json& json, int version) {
   state.good_losses = json.value("good_losses", std::vector<double>());
   const bool possible = state.step >= 0 && state.skipped_steps >= 0 &&
                         state.skipped_in_a_row >= 0 && state.good_steps >= 0 &&
-                        state.loss_scale > 0;
+                        state.loss_scale > 0 && std::isfinite(state.loss_scale);
   if (!possible) throw std::invalid_argument("its state is that of no run");
   return state;
 }
@@ -120,6 +121,9 @@ Manifest parse(const Json& json, int version) {
   Manifest manifest;
   manifest.generation = json.at("generation").get<std::string>();
   manifest.written_at = json.at("written_at").get<std::string>();
+  if (!unix_seconds(manifest.written_at)) {
+    throw std::invalid_argument("its written_at `" + manifest.written_at + "` is no time in UTC");
+  }
   manifest.mesh = json.at("mesh").get<std::string>();
   manifest.data_digest = json.at("data_digest").get<std::string>();
   manifest.config = json.at("config").get<std::map<std::string, std::string>>();

@@ -1,4 +1,5 @@
 // Batch arithmetic, number types, recomputation, the learning rate and guards of the run.
+#include <algorithm>
 #include <array>
 
 #include "planner/config/field.h"
@@ -7,6 +8,23 @@
 
 namespace nqd::planner::rules {
 namespace {
+
+// The divisor of `value` next below or at `at`.
+std::int64_t divisor_near(std::int64_t value, std::int64_t at) {
+  while (!divides(at, value)) --at;
+  return at;
+}
+
+// What may change beside the batch, which a run that goes on from a checkpoint has to keep.
+std::string other_split(const TrainSpec& t, std::int64_t dp) {
+  if (!divides(dp, t.global_batch_size)) {
+    return "to keep the batch, set parallel.dp to a divisor of it, such as " +
+           text(divisor_near(t.global_batch_size, std::min(dp, t.global_batch_size)));
+  }
+  const std::int64_t own = t.global_batch_size / dp;
+  return "to keep the batch, set train.micro_batch_size to " +
+         text(divisor_near(own, std::min(t.micro_batch_size, own)));
+}
 
 void check_batch(const Config& c, Diagnostics& out) {
   const TrainSpec& t = c.train;
@@ -17,7 +35,8 @@ void check_batch(const Config& c, Diagnostics& out) {
       "NQD1209", "train.global_batch_size",
       "global_batch_size % (micro_batch_size·dp) = " + text(t.global_batch_size) + " % (" +
           text(t.micro_batch_size) + "·" + text(dp) + ") = " + text(t.global_batch_size % step),
-      "the nearest legal global_batch_size is " + nearest_multiples(t.global_batch_size, step),
+      "the nearest legal global_batch_size is " + nearest_multiples(t.global_batch_size, step) +
+          "; " + other_split(t, dp),
       {value_of("train.micro_batch_size", t.micro_batch_size), value_of("parallel.dp", dp)}));
 }
 

@@ -243,9 +243,12 @@ TEST_CASE("NQD1209: batch arithmetic") {
   const Diagnostic d = only([](Config& c) { c.train.global_batch_size = 20; });
   CHECK(d.code == "NQD1209");
   CHECK(d.message == "global_batch_size % (micro_batch_size·dp) = 20 % (3·2) = 2");
-  CHECK(d.hint == "the nearest legal global_batch_size is 18 or 24");
+  CHECK(d.hint ==
+        "the nearest legal global_batch_size is 18 or 24; to keep the batch, set "
+        "train.micro_batch_size to 2");
   CHECK(only([](Config& c) { c.train.global_batch_size = 5; }).hint ==
-        "the nearest legal global_batch_size is 6");
+        "the nearest legal global_batch_size is 6; to keep the batch, set parallel.dp to a divisor "
+        "of it, such as 1");
 }
 
 void interleave(Config& c) {

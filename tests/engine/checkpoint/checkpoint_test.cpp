@@ -234,6 +234,8 @@ TEST_CASE("refusals") {
       return code_of([&] { engine::parse_manifest(engine::manifest_json(changed), "m"); });
     };
     CHECK(refused([](engine::Manifest&) {}) == "nothing");
+    CHECK(refused([](engine::Manifest& m) { m.written_at = "yesterday"; }) == "NQD2080");
+    CHECK(refused([](engine::Manifest& m) { m.written_at += " or so"; }) == "NQD2080");
     CHECK(refused([](engine::Manifest& m) { m.files.pop_back(); }) == "NQD2080");
     CHECK(refused([](engine::Manifest& m) { m.files[1].name = m.files[0].name; }) == "NQD2080");
     CHECK(refused([](engine::Manifest& m) { m.files[0].name = "../x"; }) == "NQD2080");

@@ -44,12 +44,12 @@ def train(tools, saves):
 
 
 def run(tools, budget, seed):
-    """Pairs of runs in turns, until the budget has no room for another pair."""
+    """PAIRS pairs of runs in turns, or as many as the budget has room for."""
     if budget.seconds < LEAST_S:
         raise Unavailable(f"needs a share of {LEAST_S} s or more, and an idle machine")
     pairs = []
     begin = budget.left()
-    while not pairs or budget.left() > (begin - budget.left()) / len(pairs):
+    while not pairs or (len(pairs) < PAIRS and budget.left() > (begin - budget.left()) / len(pairs)):
         order = [False, True] if len(pairs) % 2 == 0 else [True, False]
         found = {saves: train(tools, saves) for saves in order}
         pairs.append((found[False], found[True]))

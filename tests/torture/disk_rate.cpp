@@ -81,6 +81,7 @@ DiskRate measure_save(const std::string& folder, std::uint64_t bytes, int files)
   const std::vector<float> values = random_values(static_cast<std::size_t>(each));
   engine::Manifest manifest;
   manifest.generation = engine::generation_name(1, "00c0ffee");
+  manifest.written_at = "2026-11-30T07:00:00Z";  // of no account here
   manifest.state.step = 1;
   manifest.quantities = {engine::Quantity::kWeights};
   manifest.tensors = {{kTensor, {files, each}}};

@@ -73,6 +73,7 @@ TEST_CASE("files longer than a block, on a disk") {
   const std::filesystem::path root = folder.path() / "checkpoints";
   engine::Manifest manifest;
   manifest.generation = engine::generation_name(1, "0a");
+  manifest.written_at = "2026-11-30T07:00:00Z";
   manifest.state.step = 1;
   manifest.tensors = {{"long", {700001}}};
   manifest.quantities = {engine::Quantity::kWeights};

@@ -3,7 +3,7 @@ set(NQD_MODEL_PRESETS
   byte-gpt-small gpt2-124m gpt2-350m gpt2-774m gpt2-1.5b
   gpt3-125m gpt3-350m gpt3-760m gpt3-1.3b gpt3-2.7b gpt3-6.7b gpt3-13b gpt3-175b
   megatron-22b megatron-530b megatron-1t
-  llama2-7b llama2-13b llama2-70b llama3-8b llama3-70b llama3-405b qwen2.5-7b qwen2.5-72b
+  llama2-7b llama2-13b llama2-70b llama3.2-1b llama3-8b llama3-70b llama3-405b qwen2.5-7b qwen2.5-72b
   mixtral-8x7b mixtral-8x22b deepseek-v2-lite deepseek-v3
   vit-b-16 vit-l-16 vit-h-14 crop-foundation
   edsr-baseline-x2 edsr-x4 ddpm-cifar10 sr3-16-128 sr3-64-512)

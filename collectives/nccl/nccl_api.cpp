@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "collectives/nccl/nccl_library.h"
 
 namespace nqd::collectives {
 namespace {
@@ -159,6 +160,12 @@ class LinkedNccl final : public NcclApi {
 }  // namespace
 
 NcclApi& nccl_api() {
+  static const NcclLibrary library = nccl_library();
+  if (!library.reason.empty()) {
+    throw Error(ExitCode::kEnvironment, "NQD3064", "NCCL cannot be used: " + library.reason,
+                "install NCCL (libnccl2), or name the folder of libnccl.so.2 in LD_LIBRARY_PATH; "
+                "without it, --backend mpi, shm or local");
+  }
   static LinkedNccl api;
   return api;
 }

@@ -1,5 +1,5 @@
-// The NCCL library that this build links. Built with NQD_WITH_NCCL; otherwise no_nccl_library.cpp
-// answers.
+// The NCCL library that a process opens when it first needs it (nccl_loader.cpp). Built with
+// NQD_WITH_NCCL; otherwise no_nccl_library.cpp answers.
 #pragma once
 
 #include <string>

@@ -8,8 +8,7 @@ set(nqd_precompiled_standard <algorithm> <array> <atomic> <chrono> <cmath> <cond
 # GCC forgets of a precompiled header that it is the system's, and shows the false alarms in it that
 # it keeps to itself otherwise.
 if(NQD_PRECOMPILED_HEADERS AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  target_compile_options(nqd_options INTERFACE -Wno-stringop-overflow -Wno-array-bounds
-                         -Wno-stringop-overread)
+  nqd_cxx_options(-Wno-stringop-overflow -Wno-array-bounds -Wno-stringop-overread)
 endif()
 
 # nqd_precompile(TARGET KIND [LINK targets] [OPTIONS options] [HEADERS headers]): the targets of one

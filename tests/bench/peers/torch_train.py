@@ -55,6 +55,9 @@ class Gpt(nn.Module):
         x = self.tokens(tokens) + self.positions.weight
         for layer in self.layers:
             x = layer(x)
+        return self.loss(x, targets)
+
+    def loss(self, x, targets):
         logits = F.linear(self.norm(x), self.tokens.weight)
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 

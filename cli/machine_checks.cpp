@@ -12,10 +12,8 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/units.h"
-#include "collectives/nccl/nccl_library.h"
+#include "cli/gpu_checks.h"
 #include "collectives/world.h"
-#include "engine/cuda/device.h"
 #include "engine/gemm/gemm.h"
 #include "reports/envelope.h"
 #include "reports/html.h"
@@ -68,52 +66,6 @@ void check_backends(std::vector<MachineCheck>& checks) {
     }
   }
   if (!any) checks.push_back(missing("backends", "none in this build", "build nqd again"));
-}
-
-// The probes of what later versions run on. Off in a build is no fault; asked for and unusable is.
-MachineCheck check_cuda() {
-  const engine::CudaStatus cuda = engine::cuda_status();
-  if (!cuda.built) {
-    return ok("CUDA", "off in this build (NQD_WITH_CUDA); ranks compute on CPUs");
-  }
-  const std::string runtime = "runtime " + cuda.runtime_version + ", ";
-  if (cuda.driver_version.empty()) {
-    return warn("CUDA", runtime + "no driver: " + cuda.reason,
-                "ranks compute on CPUs; install the NVIDIA driver, which brings libcuda.so.1");
-  }
-  const std::string versions = runtime + "driver for " + cuda.driver_version + ", ";
-  if (cuda.devices.empty()) {
-    return warn("CUDA", versions + cuda.reason,
-                "ranks compute on CPUs; `nvidia-smi` says what the driver sees, "
-                "CUDA_VISIBLE_DEVICES hides devices, and a driver older than the runtime must be "
-                "replaced");
-  }
-  const engine::CudaDevice& first = cuda.devices.front();
-  const std::string detail = versions + std::to_string(cuda.devices.size()) + " x " + first.name +
-                             " (sm_" + std::to_string(first.major * 10 + first.minor) + ", " +
-                             format_bytes(static_cast<double>(first.memory_bytes)) + ")";
-  // The oldest that kernels are compiled for: CMAKE_CUDA_ARCHITECTURES of the cuda preset.
-  if (first.major < 8) return warn("CUDA", detail, "kernels are compiled for sm_80 and later");
-  return ok("CUDA", detail);
-}
-
-void check_cuda_products(std::vector<MachineCheck>& checks) {
-  if (!engine::cuda_status().built) return;
-  const engine::CudaProductLibrary library = engine::cuda_product_library();
-  if (!library.version.empty()) {
-    checks.push_back(ok("cuBLASLt", library.version));
-    return;
-  }
-  checks.push_back(warn("cuBLASLt", library.reason,
-                        "matrix products on a GPU need it: install the CUDA toolkit's libraries, "
-                        "or name their folder in LD_LIBRARY_PATH"));
-}
-
-MachineCheck check_nccl() {
-  const collectives::NcclLibrary nccl = collectives::nccl_library();
-  if (!nccl.built) return ok("NCCL", "off in this build (NQD_WITH_NCCL)");
-  if (!nccl.reason.empty()) return warn("NCCL", nccl.reason, "check the library and its driver");
-  return ok("NCCL", nccl.version + " is linked: nqd bench --backend nccl");
 }
 
 MachineCheck check_gemm() {
@@ -245,9 +197,11 @@ MachineCheck check_launcher() {
     const std::string detail = identity.launcher + ": rank " + std::to_string(identity.rank) +
                                " of " + std::to_string(identity.world_size) + ", from " +
                                identity.rank_source;
-    if (identity.world_size > 1 && !has_backend("mpi")) {
-      return missing("launcher", detail + ", but this build has no MPI",
-                     "build nqd with NQD_WITH_MPI=ON, or start it without a launcher");
+    const bool by_mpi = has_backend("mpi") && identity.launcher != "torchrun";
+    if (identity.world_size > 1 && !by_mpi) {
+      return warn("launcher", detail + ", but they cannot meet by MPI",
+                  "on one host pass --rendezvous file:PATH to nqd train; on several build nqd with "
+                  "NQD_WITH_MPI=ON and start it with mpirun");
     }
     return ok("launcher", detail);
   } catch (const Error& error) {
@@ -261,9 +215,7 @@ std::vector<MachineCheck> check_machine(const HostInfo& host) {
   std::vector<MachineCheck> checks;
   checks.push_back(check_build());
   check_backends(checks);
-  checks.push_back(check_nccl());
-  checks.push_back(check_cuda());
-  check_cuda_products(checks);
+  for (MachineCheck& check : check_gpus()) checks.push_back(std::move(check));
   checks.push_back(check_gemm());
   checks.push_back(check_launcher());
   checks.push_back(check_cpus(host));

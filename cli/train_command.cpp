@@ -25,6 +25,7 @@ struct Options {
   TrainRunOptions run;
   std::string device = "cpu";
   std::string export_type = "float32";
+  std::string rendezvous;
   bool explain = false;
 };
 
@@ -52,7 +53,8 @@ void refuse_alone(const Options& options, int mesh, const collectives::LaunchIde
 }
 
 int run(const Options& options, const Context& context) {
-  const collectives::LaunchIdentity identity = collectives::read_launch_identity();
+  const collectives::LaunchIdentity identity =
+      collectives::read_launch_identity(!options.rendezvous.empty());
   const bool speaker = identity.rank == 0;
   const planner::LoadedConfig loaded = load_or_throw(with_ranks(options, speaker), speaker);
   if (options.explain) {
@@ -75,6 +77,7 @@ int run(const Options& options, const Context& context) {
   TrainRun train_run(run_options, context.argv, loaded, plan);
   collectives::WorldOptions world;
   world.ranks = mesh;
+  world.rendezvous = options.rendezvous;
   world.deadline =
       std::chrono::milliseconds(static_cast<std::int64_t>(options.run.deadline_s * 1e3));
   world.last_words = [&](const Error& error) { train_run.last_words(error); };
@@ -136,6 +139,12 @@ void add_train_command(CLI::App& app, Context& context) {
                    "save and stop after this step, with exit code 75")
       ->type_name("STEP")
       ->check(CLI::PositiveNumber);
+  command
+      ->add_option(
+          "--rendezvous", options->rendezvous,
+          "processes of one host meet by this file instead of by MPI: under torchrun, srun "
+          "without PMI, or with RANK and WORLD_SIZE set")
+      ->type_name("file:PATH");
   command
       ->add_option("--deadline", options->run.deadline_s,
                    "seconds that a rank waits for another before it names it")

@@ -20,6 +20,7 @@
 #include "engine/train/roll_back.h"
 #include "engine/trainer.h"
 #include "planner/layout/layout.h"
+#include "planner/text.h"
 #include "reports/evidence.h"
 
 namespace nqd::cli {
@@ -82,6 +83,14 @@ void announce(const collectives::Communicator& world, const planner::Plan& plan,
             " parameters, " + std::to_string(config.train.global_batch_size) + " x " +
             std::to_string(config.model.sequence) + " tokens a step, " +
             std::to_string(config.train.steps) + " steps, output in " + folder);
+}
+
+std::string throughput_text(const engine::TrainResult& result, const planner::Config& config) {
+  std::string text = format_short(result.tokens_per_s) + " tokens/s";
+  if (result.mfu <= 0) return text;
+  return text + ", MFU " + planner::percent(result.mfu) + " of " +
+         std::to_string(config.parallel.ranks()) + " x " + format_short(config.cluster.peak_flops) +
+         "FLOP/s";
 }
 
 }  // namespace
@@ -276,6 +285,7 @@ void TrainRun::finish(const engine::TrainResult& result, int world_size, const F
   files.evidence->write(document);
   files.evidence->commit();
   std::cerr << audit_table(result);
+  if (result.tokens_per_s > 0) log::info(throughput_text(result, loaded_.config));
   const auto skipped = std::count_if(result.steps.begin(), result.steps.end(),
                                      [](const engine::StepRecord& step) { return step.skipped; });
   if (skipped > 0) {

@@ -33,6 +33,9 @@ constexpr std::array kFamilies = {
     Family{"slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "", "SLURM_STEP_ID"},
 };
 
+// What an indexed job of Kubernetes, or a script, sets.
+constexpr Family kVariablesAlone{"env", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", ""};
+
 std::optional<int> read_number(const char* variable) {
   const char* text = *variable == '\0' ? nullptr : std::getenv(variable);
   if (text == nullptr) return std::nullopt;
@@ -65,7 +68,7 @@ std::string describe(const LaunchIdentity& identity) {
 
 }  // namespace
 
-LaunchIdentity read_launch_identity() {
+LaunchIdentity read_launch_identity(bool rendezvous) {
   std::optional<LaunchIdentity> innermost;
   for (const Family& family : kFamilies) {
     const auto found = read_family(family);
@@ -82,6 +85,7 @@ LaunchIdentity read_launch_identity() {
         "two launchers disagree: " + describe(*innermost) + ", " + describe(*found),
         "start nqd with one launcher, or unset the variables that an outer one left behind");
   }
+  if (!innermost && rendezvous) innermost = read_family(kVariablesAlone);
   return innermost.value_or(LaunchIdentity{});
 }
 

@@ -5,6 +5,7 @@
 #include "collectives/local/local.h"
 #include "collectives/mpi/mpi.h"
 #include "collectives/shared/cross_memory.h"
+#include "collectives/shm/rendezvous.h"
 
 namespace nqd::collectives {
 namespace {
@@ -22,8 +23,10 @@ void check_transport(const LaunchIdentity& identity) {
       "launched by " + identity.launcher + " as rank " + std::to_string(identity.rank) + " of " +
           std::to_string(identity.world_size) + ", but " +
           (can_use_mpi ? "this build has no MPI" : "ranks in several processes talk through MPI"),
-      can_use_mpi ? "build with -DNQD_WITH_MPI=ON, or run one process with --ranks N"
-                  : "start the job with mpirun, or run one process with --ranks N");
+      can_use_mpi ? "pass --rendezvous file:PATH to processes of one host, build with "
+                    "-DNQD_WITH_MPI=ON, or run one process with --ranks N"
+                  : "pass --rendezvous file:PATH to processes of one host, start the job with "
+                    "mpirun, or run one process with --ranks N");
 }
 
 [[noreturn]] void throw_backend(const LaunchIdentity& identity, ExitCode code,
@@ -55,6 +58,20 @@ void check_backend(const std::string& backend, const LaunchIdentity& identity) {
                 "use auto, local, mpi or shm");
 }
 
+void check_rendezvous(const std::string& backend, const LaunchIdentity& identity) {
+  if (identity.launcher == "none") {
+    throw_backend(identity, ExitCode::kEnvironment,
+                  "a rendezvous is for processes of a launcher, and there is none",
+                  "start it with `torchrun --no-python nqd ...` or another launcher that sets RANK "
+                  "and WORLD_SIZE, or run one process with --ranks N");
+  }
+  if (backend == "auto" || backend == "shm") return;
+  throw_backend(
+      identity, ExitCode::kEnvironment,
+      "ranks that meet by a file talk through shared memory, not over the " + backend + " backend",
+      "leave --backend out, or use --backend shm");
+}
+
 void check_asked(const WorldOptions& options, const LaunchIdentity& identity) {
   if (!options.ranks || *options.ranks == identity.world_size) return;
   throw Error(ExitCode::kEnvironment, "NQD3001",
@@ -72,11 +89,12 @@ std::vector<BackendStatus> backend_status() {
   const std::string long_messages =
       obstacle.empty() ? "long messages are read in place (process_vm_readv works)"
                        : "long messages from private memory pass through copies (" + obstacle + ")";
-  return {
-      {"local", true, "ranks are threads of one process"},
-      {"mpi", mpi::is_available(), mpi::detail()},
-      {"shm", mpi::is_available(),
-       mpi::is_available() ? "ranks are processes of one host; " + long_messages : mpi::detail()}};
+  return {{"local", true, "ranks are threads of one process"},
+          {"mpi", mpi::is_available(), mpi::detail()},
+          {"shm", true,
+           "ranks are processes of one host, started by " +
+               std::string(mpi::is_available() ? "mpirun or " : "") +
+               "any launcher with --rendezvous file:PATH; " + long_messages}};
 }
 
 void run_threads(int ranks, const WorldOptions& options,
@@ -90,7 +108,13 @@ void run_threads(int ranks, const WorldOptions& options,
 }
 
 void run_world(const WorldOptions& options, const std::function<void(Communicator&)>& body) {
-  const LaunchIdentity identity = read_launch_identity();
+  const bool by_file = !options.rendezvous.empty();
+  const LaunchIdentity identity = read_launch_identity(by_file);
+  if (by_file) {
+    check_rendezvous(options.backend, identity);
+    check_asked(options, identity);
+    return shm::run_by_files(options, identity, body);
+  }
   check_backend(options.backend, identity);
   if (!is_multi_process(identity)) return run_threads(options.ranks.value_or(1), options, body);
   check_transport(identity);

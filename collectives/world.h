@@ -22,6 +22,9 @@ struct WorldOptions {
   // same, on one host, with messages through memory that they share. "auto": mpi under a launcher,
   // else local.
   std::string backend = "auto";
+  // "file:PATH": processes that a launcher started on one host meet by a file instead of by MPI,
+  // and run on the shm backend. Empty: by MPI.
+  std::string rendezvous{};
   // Before every collective and split the ranks compare what they call (collective, sequence
   // number, bytes, type, operator, root, algorithm), and a difference is Error (kFault, NQD4005) on
   // all of them. Costs an exchange of all ranks a call. Sends and receives are not compared.
@@ -35,15 +38,18 @@ struct WorldOptions {
 
 // What the launcher said about this process before MPI is asked, with the variable it came from.
 struct LaunchIdentity {
-  std::string launcher = "none";  // "none", "openmpi", "mpich", "slurm", "torchrun"
+  // "none", "openmpi", "mpich", "slurm", "torchrun"; "env": RANK and WORLD_SIZE alone
+  std::string launcher = "none";
   int rank = 0;
   int world_size = 1;
   int local_rank = 0;
   int local_size = 1;
   std::string rank_source;  // environment variable, or empty
 };
-// Reads the environment only. Throws Error (kEnvironment, NQD3004) when two launchers disagree.
-LaunchIdentity read_launch_identity();
+// Reads the environment only. RANK and WORLD_SIZE by themselves, which an environment may hold for
+// other reasons, count where the user asks for a rendezvous. Throws Error (kEnvironment, NQD3004)
+// when two launchers disagree.
+LaunchIdentity read_launch_identity(bool rendezvous = false);
 
 // The backends of this build with why one is missing: {"local", true, ""}, {"mpi", false, "built
 // with NQD_WITH_MPI=OFF"}. "shm" says how long messages between processes travel.
@@ -58,11 +64,12 @@ std::vector<BackendStatus> backend_status();
 // present) one call on the calling thread with the MPI world; otherwise `ranks` threads with the
 // local backend. Returns after every local rank's body returned.
 //
-// Throws Error NQD3007 when options.backend names no backend (kUsage), or one that cannot run here
-// (kEnvironment): local under a launcher, mpi and shm without one, shm across hosts.
-// Throws Error (kEnvironment, NQD3001) when options.ranks differs from the launcher's world size;
-// NQD3003 when a launcher is present but this build has no MPI. The first failure of a body is
-// rethrown after all local ranks ended, the root cause before the PeerLostErrors that it caused.
+// Throws Error NQD3007 when options.backend names no backend, or options.rendezvous no file
+// (kUsage), or one that cannot run here (kEnvironment): local under a launcher, mpi and shm without
+// one, shm across hosts, a rendezvous of no launcher or for another backend than shm. Throws Error
+// (kEnvironment, NQD3001) when options.ranks differs from the launcher's world size; NQD3003 when a
+// launcher is present but this build has no MPI. The first failure of a body is rethrown after all
+// local ranks ended, the root cause before the PeerLostErrors that it caused.
 void run_world(const WorldOptions& options, const std::function<void(Communicator&)>& body);
 
 // The local backend alone: what unit tests use.

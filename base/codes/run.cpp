@@ -65,8 +65,10 @@ constexpr std::array kTable = {
              "MPI library that allows calls from several threads. Open MPI 4 and MPICH 4 do by "
              "default."},
     CodeInfo{"NQD3003", "launched as several processes without MPI",
-             "A launcher started this process as one rank of many, but this build has no MPI to "
-             "reach the others. Build with -DNQD_WITH_MPI=ON, or start one process and let its "
+             "A launcher started this process as one rank of many, but it has no MPI to reach the "
+             "others: torchrun brings none, and a build may be without. Processes of one host meet "
+             "by a file with `nqd train --rendezvous file:PATH`; those of several need "
+             "-DNQD_WITH_MPI=ON and mpirun (or srun with PMI); or start one process and let its "
              "ranks be threads (--ranks N)."},
     CodeInfo{"NQD3004", "two launchers disagree about rank or world size",
              "The environment holds the variables of two launchers with different numbers, so "
@@ -81,7 +83,9 @@ constexpr std::array kTable = {
     CodeInfo{"NQD3007", "the backend asked for cannot run here",
              "local runs ranks as threads of one process, so not under a launcher; mpi and shm run "
              "the processes that a launcher started, shm only those of one host that share memory. "
-             "auto takes what fits."},
+             "auto takes what fits. With --rendezvous file:PATH ranks meet by that file, on one "
+             "host, and run on shm: RANK and WORLD_SIZE, or a launcher's own variables, say which "
+             "rank a process is."},
     CodeInfo{"NQD3008", "mpirun could not be started",
              "`nqd parity` runs some of its cells as processes under mpirun, and `nqd scale "
              "--launcher mpirun` all of its points. Install Open MPI or MPICH, or pass --launcher "

@@ -80,6 +80,11 @@ class Watchdog {
   // Makes it the world's fault that its ranks live but come no further: `what`, and where each rank
   // of this host is. False where this process has no watchdog.
   static bool fail_stalled(const std::string& what);
+  // Runs `body`. What it throws is shown to the peers, unless they know of a fault already, and
+  // rethrown.
+  void guard(const std::function<void()>& body);
+  // Whether every rank of this host has come to kBodyEnded.
+  bool all_ended() const;
   // For a wait without a deadline of its own: fails the world when a peer of this host, whose
   // process lives, or a rank of another host that was heard before, has shown no sign of life for
   // `deadline`.
@@ -123,6 +128,8 @@ class Watchdog {
   };
 
  private:
+  void fail_own(const std::string& message);
+
   struct Peer {
     std::uint32_t slot = 0;
     int descriptor = -1;  // pidfd; -1 when gone or not to be had

@@ -189,17 +189,6 @@ class Session {
     check(MPI_Finalize(), "MPI_Finalize");
   }
 
-  // Tells the peers why this rank ends, unless they know of a fault already.
-  void fail(const std::string& message) {
-    const int rank = watchdog_->own_world_rank();
-    const std::string& host = watchdog_->host(rank);
-    watchdog_->fail({Fault::Kind::kPeerFailed,
-                     {rank},
-                     host,
-                     "rank " + std::to_string(rank) + " (host " + host + ") failed: " + message});
-    watchdog_->acknowledge();
-  }
-
  private:
   MPI_Comm control_ = MPI_COMM_NULL;
   std::unique_ptr<Watchdog> watchdog_;
@@ -247,13 +236,8 @@ void run(const WorldOptions& options, const LaunchIdentity& identity,
     log::set_thread_prefix("rank " + std::to_string(session->watchdog().own_world_rank()));
   }
   try {
-    run_session(*session, options, body);
-  } catch (const std::exception& error) {
-    session->fail(error.what());
-    failed_session() = session.release();
-    throw;
+    session->watchdog().guard([&] { run_session(*session, options, body); });
   } catch (...) {
-    session->fail("an exception without a message");
     failed_session() = session.release();
     throw;
   }

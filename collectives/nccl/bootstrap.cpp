@@ -1,11 +1,16 @@
 #include "collectives/nccl/bootstrap.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
+#include <span>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "collectives/host_map.h"
 

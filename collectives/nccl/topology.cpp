@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <sstream>
 #include <system_error>
@@ -200,6 +201,22 @@ std::string pci_relation(std::string_view a, int numa_a, std::string_view b, int
   if (shared == 1) return "PHB";
   const std::size_t deepest = std::max(one.size(), two.size()) - shared;
   return deepest <= 2 ? "PIX" : "PXB";
+}
+
+std::string pairs_text(const std::vector<DeviceRecord>& devices) {
+  std::map<std::string, int> counts;
+  int pairs = 0;
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    for (std::size_t j = i + 1; j < devices[i].peers.size(); ++j, ++pairs) {
+      ++counts[devices[i].peers[j]];
+    }
+  }
+  std::string text = std::to_string(devices.size()) + " GPUs, " + std::to_string(pairs) +
+                     (pairs == 1 ? " pair:" : " pairs:");
+  for (const auto& [relation, count] : counts) {
+    text += (text.back() == ':' ? " " : ", ") + std::to_string(count) + " " + relation;
+  }
+  return text;
 }
 
 std::vector<DeviceRecord> gather_devices(Communicator& world, DeviceApi& device, int ordinal,

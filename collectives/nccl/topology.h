@@ -37,6 +37,9 @@ struct DeviceRecord {
 std::vector<DeviceRecord> gather_devices(Communicator& world, DeviceApi& device, int ordinal,
                                          const SystemRoots& roots);
 
+// Of the devices of one host: "4 GPUs, 6 pairs: 4 NVL, 2 SYS".
+std::string pairs_text(const std::vector<DeviceRecord>& devices);
+
 // The relation of two PCI devices by their paths below sys/devices ("pci0000:15/0000:15:01.0/…")
 // and NUMA nodes (-1 unknown): "PIX", "PXB", "PHB", "NODE" or "SYS".
 std::string pci_relation(std::string_view a, int numa_a, std::string_view b, int numa_b);

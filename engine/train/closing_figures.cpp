@@ -4,6 +4,7 @@
 
 #include "engine/audit.h"
 #include "engine/parallel/store/export.h"
+#include "planner/plan/time.h"
 
 namespace nqd::engine {
 
@@ -19,7 +20,10 @@ void settle_step_times(collectives::Communicator& control, const planner::Plan& 
   const double median_s = median_step_s(result.steps);
   if (median_s <= 0) return;
   result.tokens_per_s = static_cast<double>(result.steps.back().tokens) / median_s;
-  if (plan.mfu > 0) result.mfu = plan.mfu * plan.time.step_s / median_s;
+  const planner::Config& config = plan.config;
+  const double flops = planner::sample_flops(config.model, config.train.recompute).model *
+                       static_cast<double>(config.train.global_batch_size);
+  result.mfu = planner::utilisation(config, flops / median_s);
 }
 
 void hand_out_weights(

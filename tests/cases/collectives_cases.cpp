@@ -151,7 +151,7 @@ void Cases::hierarchical() {
                  rank() % 2 == 0 ? Memory::kShared : Memory::kPrivate);
 }
 
-CaseReport run_collectives_cases(Communicator& world, bool pulls) {
+CaseReport run_collectives_cases(Communicator& world, bool pulls, bool library) {
   Cases cases(world, pulls);
   world.reset_traffic();
   cases.all_reduce();
@@ -165,7 +165,7 @@ CaseReport run_collectives_cases(Communicator& world, bool pulls) {
   if (cases.own_choice()) {
     cases.refused_algorithms();
   } else {
-    cases.library();
+    cases.library(library && world.backend() != "local");
     cases.direct();
     cases.hierarchical();
     cases.canonical_bits();

@@ -15,7 +15,7 @@ struct CaseReport {
 };
 
 // Collective. Runs every case on `world`, whatever its size. `pulls`: whether ranks can read each
-// other's private memory there.
-CaseReport run_collectives_cases(Communicator& world, bool pulls = true);
+// other's private memory there; `library`: whether processes there have a library of collectives.
+CaseReport run_collectives_cases(Communicator& world, bool pulls = true, bool library = true);
 
 }  // namespace nqd::collectives

@@ -48,7 +48,7 @@ class Cases {
   void barrier_and_send();
   void asynchronous();
   void split();
-  void library();
+  void library(bool there);
   void refused_algorithms();
   void direct();
   void hierarchical();

@@ -46,6 +46,29 @@ class TrainParity(NqdTestCase):
         held_out = [row["heldout_loss"] for row in threads["evals"]]
         self.assertLess(held_out[-1], held_out[0] - 1)
 
+    def train_by_file(self, name, *more):
+        """Two processes with the variables of torchrun, which meet by a file."""
+        output = self.scratch / name
+        line = [support.NQD, *map(str, self.train_arguments(output, *more)), "--rendezvous",
+                f"file:{self.scratch / name}.meeting"]
+        words = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "none"}
+        ranks = [subprocess.Popen(line, cwd=support.SOURCE, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, text=True,
+                                  env=support.environment(words | {"RANK": str(rank), "LOCAL_RANK": str(rank)}))
+                 for rank in range(2)]
+        for rank in ranks:
+            _, err = rank.communicate(timeout=120)
+            self.assertEqual(0, rank.returncode, err)
+        return read_json(output / "evidence.json")
+
+    def test_processes_that_meet_by_a_file_train_the_bits_of_threads(self):
+        by_file = self.train_by_file("by-file", *TINY, "--set", "train.steps=20")
+        threads = self.train("of-threads", nqd, "--ranks", 2, *TINY, "--set", "train.steps=20")
+        self.assertEqual(("shm", 2), (by_file["backend"], by_file["world_size_actual"]))
+        self.assertEqual(losses(threads), losses(by_file))
+        self.assertEqual(threads["weights_sha256"], by_file["weights_sha256"])
+        self.assertAudited(by_file)
+
     def test_two_equal_runs_are_bit_identical(self):
         a = self.train("a", nqd, "--ranks", 2, *TINY, "--set", "train.steps=40")
         b = self.train("b", nqd, "--ranks", 2, *TINY, "--set", "train.steps=40")

@@ -130,7 +130,56 @@ TEST_CASE("a world of one thread by default, of N on request, of none never") {
   CHECK_THROWS_AS(run_world({.ranks = 0}, [](Communicator&) {}), Error);
 }
 
-TEST_CASE("ranks of torchrun cannot reach each other") {
+TEST_CASE("RANK and WORLD_SIZE alone count where a rendezvous is asked for") {
+  const Environment environment({{"RANK", "2"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "1"}});
+  CHECK(read_launch_identity().launcher == "none");
+  const LaunchIdentity identity = read_launch_identity(true);
+  CHECK(identity.launcher == "env");
+  CHECK(identity.rank == 2);
+  CHECK(identity.world_size == 4);
+  CHECK(identity.local_rank == 1);
+  ::setenv("TORCHELASTIC_RUN_ID", "job", 1);
+  CHECK(read_launch_identity(true).launcher == "torchrun");
+}
+
+WorldOptions meeting_at(const std::string& rendezvous, const std::string& backend = "auto") {
+  WorldOptions options;
+  options.backend = backend;
+  options.rendezvous = rendezvous;
+  return options;
+}
+
+TEST_CASE("a rendezvous that cannot be is refused before anybody waits") {
+  const auto code_of = [](const WorldOptions& options) {
+    try {
+      run_world(options, [](Communicator&) {});
+    } catch (const Error& error) {
+      return error.code() + " " + std::to_string(static_cast<int>(error.exit_code()));
+    }
+    return std::string("it ran");
+  };
+  const std::string nowhere = "file:/tmp/nowhere";
+  {
+    const Environment environment({});
+    CHECK(code_of(meeting_at(nowhere)) == "NQD3007 3");
+  }
+  const Environment environment({{"RANK", "0"}, {"WORLD_SIZE", "2"}});
+  CHECK(code_of(meeting_at("tcp://host:29500")) == "NQD3007 2");
+  CHECK(code_of(meeting_at("file:")) == "NQD3007 2");
+  CHECK(code_of(meeting_at(nowhere, "mpi")) == "NQD3007 3");
+  WorldOptions three = meeting_at(nowhere);
+  three.ranks = 3;
+  CHECK(code_of(three) == "NQD3001 3");
+}
+
+TEST_CASE("a world of one needs nobody to meet") {
+  const Environment environment({{"RANK", "0"}, {"WORLD_SIZE", "1"}});
+  int ranks = 0;
+  run_world(meeting_at("file:/tmp/nowhere"), [&](Communicator& world) { ranks = world.size(); });
+  CHECK(ranks == 1);
+}
+
+TEST_CASE("ranks of torchrun cannot reach each other without a file") {
   const Environment environment(
       {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"TORCHELASTIC_RUN_ID", "job"}});
   try {

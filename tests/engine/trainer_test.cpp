@@ -14,6 +14,7 @@
 #include "engine/data/training_data.h"
 #include "engine/train/preflight.h"
 #include "engine/trainer.h"
+#include "planner/plan/time.h"
 #include "planner/planner.h"
 #include "tests/engine/tiny_run.h"
 #include "tests/temporary_folder.h"
@@ -239,6 +240,17 @@ TEST_CASE("what the engine cannot run is refused with its reason") {
   CHECK(refusal([](planner::Config& c) { c.model.family = "state"; }) == "NQD1401");
   CHECK(refusal([](planner::Config& c) { c.cluster.preset = "dgx-h100"; }) == "NQD1401");
   CHECK(refusal([](planner::Config& c) { c.data.path.clear(); }) == "NQD1402");
+}
+
+TEST_CASE("MFU needs the peak of a rank alone, not a planned time") {
+  planner::Config config = tiny(2);
+  config.train.steps = 4;
+  config.cluster.peak_flops = 1e12;
+  REQUIRE(planner::make_plan(config).time.step_s == 0);
+  const engine::TrainResult result = run(config);
+  const double flops = planner::token_flops(config.model, config.train.recompute).model;
+  CHECK(result.mfu == doctest::Approx(flops * result.tokens_per_s / 2e12));
+  CHECK(result.mfu > 0);
 }
 
 TEST_CASE("a plan beyond the host's memory is refused with the arithmetic") {

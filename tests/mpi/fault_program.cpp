@@ -1,6 +1,7 @@
-// A job that fault_test.py and shm_fault_test.py disturb:
-// `fault_program MODE DEADLINE_MS [RANKS [BACKEND [LEAVER]]]`, where rank LEAVER exits without a
-// word in the middle of a "loop-" mode. Reports errors and ends the way cli/main.cpp does.
+// A job that fault_test.py, shm_fault_test.py and rendezvous_test.py disturb:
+// `fault_program MODE DEADLINE_MS [RANKS [BACKEND|file:PATH [LEAVER]]]`, where rank LEAVER exits
+// without a word in the middle of a "loop-" mode. Reports errors and ends the way cli/main.cpp
+// does.
 #include <unistd.h>
 
 #include <chrono>
@@ -152,7 +153,11 @@ int main(int argc, char** argv) {
   WorldOptions options;
   options.deadline = std::chrono::milliseconds(std::stoi(argv[2]));
   if (argc > 3) options.ranks = std::stoi(argv[3]);
-  if (argc > 4) options.backend = argv[4];
+  if (argc > 4 && std::string(argv[4]).starts_with("file:")) {
+    options.rendezvous = argv[4];
+  } else if (argc > 4) {
+    options.backend = argv[4];
+  }
   const int leaver = argc > 5 ? std::stoi(argv[5]) : -1;
   int code = 0;
   try {

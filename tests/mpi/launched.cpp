@@ -9,10 +9,13 @@ namespace nqd::collectives {
 int run_launched(int ranks, const std::string& backend,
                  const std::function<std::vector<std::string>(Communicator&)>& body) {
   std::atomic<int> code = 0;
+  const bool by_file = backend.starts_with("file:");
   try {
-    run_world({.ranks = ranks, .backend = backend}, [&](Communicator& world) {
+    WorldOptions options{.ranks = ranks, .backend = by_file ? "shm" : backend};
+    if (by_file) options.rendezvous = backend;
+    run_world(options, [&](Communicator& world) {
       std::vector<std::string> failures = body(world);
-      const bool as_asked = backend == "auto" || world.backend() == backend;
+      const bool as_asked = backend == "auto" || world.backend() == options.backend;
       if (!as_asked || world.size() != ranks) {
         failures.push_back("not the world that was asked for");
       }

@@ -1,4 +1,8 @@
+#include "collectives/file_meeting.h"
+
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <cstring>
 #include <optional>
 #include <random>
@@ -7,7 +11,7 @@
 #include <thread>
 
 #include "base/file.h"
-#include "collectives/nccl/bootstrap.h"
+#include "collectives/communicator.h"
 
 namespace nqd::collectives {
 namespace {

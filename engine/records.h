@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "engine/device/uncounted_memory.h"
 #include "planner/plan/plan.h"
 
 namespace nqd::engine {
@@ -20,6 +21,15 @@ struct StepRecord {
   bool skipped = false;     // loss or gradients were not finite, or a spike: no update
   double lr = 0;
   double exposed_communication_s = 0;  // rank 0: time waiting for buckets after backward ended
+  // Rank 0: of step_s, what its host was at work and waited neither for the device nor for other
+  // ranks; nothing where the host is the device.
+  std::optional<double> host_s{};
+};
+
+// Steps whose passes a device repeated from a recording (Device::repeat).
+struct StepGraphRecord {
+  std::int64_t steps = 0;
+  std::string reason;  // a clause: why the others, or all, were asked for one operation at a time
 };
 
 struct EvalRecord {
@@ -127,6 +137,9 @@ struct TrainResult {
   std::string weights_sha256;  // of the final float32 weights, all tensors whole: equal on any mesh
   std::string gemm_library;
   std::string gemm_core;
+  // Of rank 0; nothing where the host computes.
+  std::optional<StepGraphRecord> step_graph;
+  std::optional<UncountedMemory> uncounted_memory;
   std::string backend;  // "local", "mpi"
   std::vector<RankIdentity> ranks;
   std::optional<FaultRecord> fault;

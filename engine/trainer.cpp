@@ -1,7 +1,6 @@
 #include "engine/trainer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <memory>
 #include <string>
@@ -22,6 +21,7 @@
 #include "engine/train/across_ranks.h"
 #include "engine/train/closing_audit.h"
 #include "engine/train/closing_figures.h"
+#include "engine/train/host_clock.h"
 #include "engine/train/loss_scale.h"
 #include "engine/train/rank_state.h"
 #include "engine/train/replan.h"
@@ -39,11 +39,6 @@ namespace nqd::engine {
 namespace {
 
 using collectives::Communicator;
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 class Trainer {
  public:
@@ -104,6 +99,7 @@ class Trainer {
     const GemmLibrary library = state_->device().product_library(canonical());
     result_.gemm_library = library.name + " " + library.version;
     result_.gemm_core = library.core;
+    if (!options_.step_graph) state_->run_plainly("--no-graph was given");
     if (saved) go_on_from(*saved);
     meter_ = std::make_unique<TrafficMeter>(groups_, state_->runner());
     state_->runner().measure(&phases_);
@@ -188,7 +184,7 @@ class Trainer {
   }
 
   void run_step(std::int64_t step) {
-    const auto start = Clock::now();
+    const HostClock host(state_->device());
     phases_.start();
     watch_.begin("step " + std::to_string(step), true);
     fault_.hang(step);
@@ -197,13 +193,16 @@ class Trainer {
     state_->store().measure_leaves(measures_noise);
     state_->store().overflow_for_test(fault_.overflows(step));
     const std::int64_t batch = step + data_offset_ - lost_steps(Mutant::kLostPosition);
-    const LossSum loss = state_->train_step(data_, step, batch, loss_scale_.value());
+    state_->train_step(data_, step, batch, loss_scale_.value());
     StepRecord record;
     record.step = step;
     record.exposed_communication_s = state_->store().finish_step();
-    RankTotals mine = own_part(loss);
-    fault_.poison(batch, state_->store(), mine);
-    mine.squared_gradients = state_->store().squared_gradients();
+    fault_.poison(batch, state_->store());
+    // Waits for the device; the loss came with it.
+    const ExactSum squared_gradients = state_->store().squared_gradients();
+    RankTotals mine = own_part(state_->runner().loss());
+    fault_.poison(batch, mine);
+    mine.squared_gradients = squared_gradients;
     if (measures_noise) {
       mine.squared_leaves = state_->store().squared_leaves();
       mine.squared_but_table = state_->store().squared_gradients_but_table();
@@ -234,7 +233,8 @@ class Trainer {
     }
     watch_.end();
     const PhaseTimes times = phases_.stop();
-    record.step_s = seconds_since(start);
+    record.step_s = host.seconds();
+    record.host_s = host.at_work_s();
     result_.steps.push_back(record);
     compare_ranks(step, times);
     if (options_.on_step) options_.on_step(record);
@@ -297,6 +297,7 @@ class Trainer {
     settle_step_times(*groups_.control, plan_, result_);
     result_.noise_scale = noise_.sequences();
     result_.checkpoints = checkpoints_.finish();
+    record_device(*state_, result_);
     // A run that was already complete has done nothing that could be compared with its plan.
     if (!result_.steps.empty()) audit();
     hand_out_weights(world_, config_, state_->store(), options_.on_weights, result_);

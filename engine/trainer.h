@@ -35,6 +35,8 @@ struct TrainOptions {
   std::function<bool()> asked_to_stop;
   double deadline_s = 60;  // of the world's waits
   DeviceKind device = DeviceKind::kCpu;
+  // Where a device can repeat the passes of a step (Device::repeat), it does.
+  bool step_graph = true;
   // WorldOptions::last_words, for ranks that are threads and come no further.
   std::function<void(const Error&)> last_words;
   SeededFault seeded;

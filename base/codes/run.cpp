@@ -197,6 +197,11 @@ constexpr std::array kTable = {
              "An allocation on a GPU failed, also after the pool gave back what it kept. The "
              "message shows what is free, what this rank holds, and what the plan had foreseen; "
              "other processes on the device count too."},
+    CodeInfo{
+        "NQD4063", "a step cannot be recorded as a CUDA graph",
+        "From its second step on a run on one GPU repeats forward and backward passes from "
+        "recordings. The driver, or a library that computes products, refused one; the message "
+        "ends with its word. `nqd train --no-graph` starts every operation by itself."},
 };
 
 }  // namespace

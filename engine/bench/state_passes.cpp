@@ -22,6 +22,7 @@ KernelAction state_pass(const planner::KernelCall& call, OperandLayout& layout, 
       return [=, &device](std::byte* copy) {
         ExactSum sum;
         device.add_squares(sum, at<float>(copy, g), count);
+        device.collect();
       };
     case Kernel::kAdamw:
       return [=, &device](std::byte* copy) {

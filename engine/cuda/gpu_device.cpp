@@ -1,8 +1,11 @@
 #include "engine/cuda/gpu_device.h"
 
 #include <algorithm>
+#include <chrono>
+#include <stdexcept>
 #include <utility>
 
+#include "base/error.h"
 #include "engine/cuda/device.h"
 #include "engine/cuda/gpu_products.h"
 #include "engine/cuda/kernels/convert.h"
@@ -35,6 +38,32 @@ class CountedMemory final : public engine::DeviceMemory {
   DeviceBuffer buffer_;
 };
 
+// Adds the time until its end to a count.
+class CountedWait {
+ public:
+  explicit CountedWait(double& seconds) : seconds_(seconds) {}
+  ~CountedWait() { seconds_ += std::chrono::duration<double>(Clock::now() - start_).count(); }
+  CountedWait(const CountedWait&) = delete;
+  CountedWait& operator=(const CountedWait&) = delete;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  double& seconds_;
+  const Clock::time_point start_ = Clock::now();
+};
+
+// Set for as long as this lives.
+class Flag {
+ public:
+  explicit Flag(bool& flag) : flag_(flag) { flag_ = true; }
+  ~Flag() { flag_ = false; }
+  Flag(const Flag&) = delete;
+  Flag& operator=(const Flag&) = delete;
+
+ private:
+  bool& flag_;
+};
+
 template <typename T>
 std::int64_t length(std::span<T> values) {
   return static_cast<std::int64_t>(values.size());
@@ -51,9 +80,14 @@ GpuDevice::GpuDevice(int device, std::function<std::string()> plan)
       bfloat16_(compute_.handle(), scratch_),
       float16_(compute_.handle(), scratch_) {}
 
-// Buffers go back to the pool while kernels may still use them; the device's memory is freed after
-// they are done.
-GpuDevice::~GpuDevice() = default;
+// What is still on its way uses memory that is freed now.
+GpuDevice::~GpuDevice() {
+  try {
+    compute_.synchronize();
+  } catch (const Error&) {
+    // An earlier call's error, which has been or will be reported.
+  }
+}
 
 std::unique_ptr<engine::DeviceMemory> GpuDevice::allocate(MemoryLedger* ledger, MemoryTag tag,
                                                           std::size_t bytes, Reach) {
@@ -81,14 +115,22 @@ std::unique_ptr<Products> GpuDevice::make_products(const SliceShare& share, floa
   return std::make_unique<GpuProducts>(compute_.handle(), gemm_.get(), scratch_, share);
 }
 
-// The runtime takes a copy of memory that is not page-locked before the call returns.
 void GpuDevice::upload(void* to, const void* from, std::size_t bytes) {
-  if (bytes > 0) copy_async(compute_.handle(), to, from, bytes);
+  refuse_while_recording();
+  uploads_.copy(compute_.handle(), to, from, bytes);
 }
 
 void GpuDevice::download(void* to, const void* from, std::size_t bytes) {
+  refuse_while_recording();
+  const CountedWait wait(waited_s_);
   if (bytes > 0) copy_async(compute_.handle(), to, from, bytes);
-  synchronize();
+  compute_.synchronize();
+}
+
+void GpuDevice::synchronize() {
+  refuse_while_recording();
+  const CountedWait wait(waited_s_);
+  compute_.synchronize();
 }
 
 const std::byte* GpuDevice::host_view(const void* data, std::size_t bytes) {
@@ -123,13 +165,25 @@ void GpuDevice::narrow(void* to, DType type, const float* from, std::int64_t cou
   }
 }
 
+void GpuDevice::add_values(ExactSum& sum, const double* values, std::int64_t count) {
+  if (count == 0) return;
+  refuse_while_recording();
+  const auto numbers = static_cast<std::size_t>(count);
+  copy_async(compute_.handle(), sums_.take(sum, numbers), values, numbers * sizeof(double));
+}
+
+// The kernel writes its one result where the host reads it.
 void GpuDevice::add_squares(ExactSum& sum, const float* values, std::int64_t count) {
   if (count == 0) return;
-  double* const on_device = scratch_.of<double>(1 + sum_of_squares_scratch(count));
-  cuda::sum_of_squares(compute_.handle(), on_device, values, count, on_device + 1);
-  double squares = 0;
-  download(&squares, on_device, sizeof squares);
-  sum.add(squares);
+  refuse_while_recording();
+  double* const room = scratch_.of<double>(sum_of_squares_scratch(count));
+  cuda::sum_of_squares(compute_.handle(), sums_.take(sum, 1), values, count, room);
+}
+
+void GpuDevice::collect() {
+  if (sums_.empty()) return;
+  synchronize();
+  sums_.add_up();
 }
 
 std::int64_t GpuDevice::first_non_finite(const float* values, std::int64_t count) {
@@ -156,6 +210,36 @@ void GpuDevice::sgd_step(std::span<float> weights, std::span<const float> gradie
 
 void GpuDevice::ema_step(std::span<float> average, std::span<const float> weights, float decay) {
   cuda::ema_step(compute_.handle(), average.data(), weights.data(), length(weights), decay);
+}
+
+bool GpuDevice::repeat(const Repetition& which, const std::function<void()>& body) {
+  return parts_.repeat(
+      which, body, [&] { return scratch_.growths(); },
+      [&](const std::function<void()>& part) { return record(part); },
+      [&](const Graph& graph) { graph.launch(compute_.handle()); });
+}
+
+Graph GpuDevice::record(const std::function<void()>& body) {
+  const Flag recording(recording_);
+  try {
+    return {compute_.handle(), body};
+  } catch (const Error& error) {
+    if (error.code() != "NQD4060") throw;
+    throw Error(
+        ExitCode::kFault, "NQD4063",
+        std::string("a part of the step cannot be recorded as a CUDA graph: ") + error.what(),
+        "--no-graph starts every operation by itself; please report the message");
+  }
+}
+
+void GpuDevice::refuse_while_recording() const {
+  if (recording_) throw std::logic_error("a repeated part of a step waits for the host");
+}
+
+UncountedMemory GpuDevice::uncounted_memory() const {
+  return {scratch_.bytes(), library_workspace_.size(),
+          uploads_.pinned_bytes() + sums_.pinned_bytes() + view_.size(),
+          pool_.peak_reserved_bytes()};
 }
 
 }  // namespace nqd::engine::cuda

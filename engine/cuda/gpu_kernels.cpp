@@ -19,6 +19,7 @@ namespace nqd::engine::cuda {
 void Scratch::grow(std::size_t bytes) {
   buffer_ = {};
   buffer_ = pool_.allocate(MemoryTag::kWorkspace, bytes);
+  ++growths_;
 }
 
 template <typename S>

@@ -23,12 +23,16 @@ class Scratch {
     if (bytes > buffer_.size()) grow(bytes);
     return buffer_.as<T>();
   }
+  std::size_t bytes() const { return buffer_.size(); }
+  // How often the memory that was given out before has been given up for more.
+  std::uint64_t growths() const { return growths_; }
 
  private:
   void grow(std::size_t bytes);
 
   DevicePool& pool_;
   DeviceBuffer buffer_;
+  std::uint64_t growths_ = 0;
 };
 
 template <typename S>

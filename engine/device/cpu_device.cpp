@@ -133,6 +133,10 @@ void CpuDevice::narrow(void* to, DType type, const float* from, std::int64_t cou
   });
 }
 
+void CpuDevice::add_values(ExactSum& sum, const double* values, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) sum.add(values[i]);
+}
+
 void CpuDevice::add_squares(ExactSum& sum, const float* values, std::int64_t count) {
   std::fill(of_threads_.begin(), of_threads_.end(), ExactSum());
   share_out(workers_.get(), count, [&](int worker, std::int64_t begin, std::int64_t end) {

@@ -35,7 +35,9 @@ class CpuDevice final : public Device {
   void add(float* to, const float* from, std::int64_t count) override;
   void add_through(std::span<float* const> sums, const float* leaf, std::int64_t count) override;
   void narrow(void* to, DType type, const float* from, std::int64_t count) override;
+  void add_values(ExactSum& sum, const double* values, std::int64_t count) override;
   void add_squares(ExactSum& sum, const float* values, std::int64_t count) override;
+  void collect() override {}
   std::int64_t first_non_finite(const float* values, std::int64_t count) override;
 
   void adamw_step(std::span<float> weights, std::span<const float> gradients, std::span<float> m,

@@ -6,15 +6,18 @@
 // `from` of upload(), need not. So the host may ask for a whole step ahead of the device.
 //
 // The host may use device memory only through upload(), download(), host_view() and the operations
-// that return something, which all wait for what was asked before. Messages between ranks are
-// outside of the order: synchronize() before one starts that reads or writes device memory, and no
-// operation on that memory until it is complete.
+// that return something, which all wait for what was asked before; what it adds up, add_values()
+// and add_squares(), arrives by collect(). Messages between ranks are outside of the order:
+// synchronize() before one starts that reads or writes device memory, and no operation on that
+// memory until it is complete.
 //
 // Pointers are to device memory unless a comment says host. One thread at a time calls an object.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -22,6 +25,7 @@
 #include "base/ledger.h"
 #include "engine/device/kernels.h"
 #include "engine/device/products.h"
+#include "engine/device/uncounted_memory.h"
 #include "engine/numerics/exact_sum.h"
 #include "engine/optimizer/adamw.h"
 #include "engine/optimizer/sgd.h"
@@ -43,6 +47,15 @@ class DeviceMemory {
 
 // Whether collectives find the block faster than any other (collectives/shared/shared_buffer.h).
 enum class Reach : bool { kOwn, kShared };
+
+// Names a part of a step that comes again in every step, for Device::repeat.
+struct Repetition {
+  std::int64_t part = 0;  // its place in the step
+  // What the host passes to its operations that may be another next time. Memory that `part` alone
+  // decides on, and what lies in it, need not be here.
+  std::array<std::int64_t, 4> varying{};
+  bool operator==(const Repetition&) const = default;
+};
 
 class Device {
  public:
@@ -67,7 +80,8 @@ class Device {
   // `scratch`: planner::product_scratch_elements floats.
   virtual std::unique_ptr<Products> make_products(const SliceShare& share, float* scratch) = 0;
 
-  // `from` in host memory, which may change as soon as the call returns.
+  // `from` in host memory, which may change as soon as the call returns. Waits for nothing but room
+  // to keep it.
   virtual void upload(void* to, const void* from, std::size_t bytes) = 0;
   // `to` in host memory.
   virtual void download(void* to, const void* from, std::size_t bytes) = 0;
@@ -88,9 +102,14 @@ class Device {
   // to[i] = from[i], rounded to nearest even. `type` is kBFloat16 or kFloat16.
   virtual void narrow(void* to, DType type, const float* from, std::int64_t count) = 0;
 
-  // Adds Σ values². Exact on a CPU; elsewhere to within the rounding of a sum in float64 in a fixed
-  // order. Waits.
+  // Sums of the host: `sum` has its part by the next collect(), or before, and must live until
+  // then. Neither may be asked for within repeat().
+  virtual void add_values(ExactSum& sum, const double* values, std::int64_t count) = 0;
+  // Σ values². Exact on a CPU; elsewhere to within the rounding of a sum in float64 in a fixed
+  // order.
   virtual void add_squares(ExactSum& sum, const float* values, std::int64_t count) = 0;
+  // Returns when all sums so far are whole: waits once for all of them.
+  virtual void collect() = 0;
   // The index of the first infinity or NaN, or -1. Waits.
   virtual std::int64_t first_non_finite(const float* values, std::int64_t count) = 0;
 
@@ -101,6 +120,24 @@ class Device {
   virtual void sgd_step(std::span<float> weights, std::span<const float> gradients,
                         std::span<float> velocity, const SgdOptions& options) = 0;
   virtual void ema_step(std::span<float> average, std::span<const float> weights, float decay) = 0;
+
+  // Asks for the operations of body(), which must be the same, with the same arguments, for equal
+  // repetitions, and must not wait, upload, collect or allocate. The first call for a part runs
+  // body(); a device may keep what it asks for in the second, and asks for it again in later ones
+  // without running body(): then it returns false, and the caller has to do whatever else body()
+  // would have done. A part whose `varying` differs from the last call's starts anew. The memory
+  // that body() uses must live as long as the device.
+  virtual bool repeat(const Repetition& which, const std::function<void()>& body) {
+    static_cast<void>(which);
+    body();
+    return true;
+  }
+  // Whether repeat() ever does without body().
+  virtual bool can_repeat() const { return false; }
+
+  // Seconds that calls have waited for the device, all in all; 0 where the host computes.
+  virtual double waited_s() const { return 0; }
+  virtual UncountedMemory uncounted_memory() const { return {}; }
 
  private:
   // The argument chooses the overload and is null.

@@ -1,5 +1,6 @@
 #include "engine/train/closing_figures.h"
 
+#include <utility>
 #include <vector>
 
 #include "engine/audit.h"
@@ -24,6 +25,16 @@ void settle_step_times(collectives::Communicator& control, const planner::Plan& 
   const double flops = planner::sample_flops(config.model, config.train.recompute).model *
                        static_cast<double>(config.train.global_batch_size);
   result.mfu = planner::utilisation(config, flops / median_s);
+}
+
+void record_device(const RankState& state, TrainResult& result) {
+  if (state.device().is_host()) return;
+  StepGraphRecord graph{state.runner().repeated_steps(), state.why_plain()};
+  if (graph.reason.empty()) {
+    graph.reason = "a first step prepares, a second is recorded, and some measure their gradients";
+  }
+  result.step_graph = std::move(graph);
+  result.uncounted_memory = state.device().uncounted_memory();
 }
 
 void hand_out_weights(

@@ -9,6 +9,7 @@
 #include "collectives/communicator.h"
 #include "engine/parallel/store/unit_store.h"
 #include "engine/records.h"
+#include "engine/train/rank_state.h"
 #include "planner/plan/plan.h"
 
 namespace nqd::engine {
@@ -19,6 +20,9 @@ namespace nqd::engine {
 // cluster has no peak.
 void settle_step_times(collectives::Communicator& control, const planner::Plan& plan,
                        TrainResult& result);
+
+// How the steps were asked for, and the memory beside the plan, where the host does not compute.
+void record_device(const RankState& state, TrainResult& result);
 
 // Collective over `world`. The digest of the final weights; hands them to `on_weights` on rank 0
 // (TrainOptions::on_weights).

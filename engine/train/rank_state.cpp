@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collectives/types.h"
@@ -106,6 +107,14 @@ std::uint64_t shared_bytes_of(const planner::Config& config, const planner::Rank
   return static_cast<std::uint64_t>(bytes);
 }
 
+// What a pass asks for is then the same in every step.
+std::string why_not_repeated(const planner::Config& config, const Device& device) {
+  if (!device.can_repeat()) return "the device repeats nothing";
+  if (config.parallel.ranks() > 1) return "messages between ranks are started by the host";
+  if (config.train.dropout) return "dropout draws other masks in every step";
+  return "";
+}
+
 }  // namespace
 
 StoreGroups RankState::store_groups(const MeshGroups& groups) const {
@@ -145,7 +154,9 @@ RankState::RankState(const planner::Config& config, MeshGroups& groups, MemoryLe
              groups.place.tp, &ledger, *device_),
       batch_(config.train.micro_batch_size, planner::sample_shape(config.model), ledger),
       runner_(std::make_unique<StageRunner>(schedule_of(config), groups.place.pp,
-                                            make_chunks(groups), store_, groups.pp.get())) {
+                                            make_chunks(groups), store_, groups.pp.get())),
+      why_plain_(why_not_repeated(config, *device_)) {
+  runner_->repeat_passes(why_plain_.empty());
   store_.seed_fault_for_test(store_fault(mutant));
   if (mutant == Mutant::kLateInput) runner_->delay_inputs_for_test();
   if (saved != nullptr) {
@@ -159,6 +170,11 @@ RankState::RankState(const planner::Config& config, MeshGroups& groups, MemoryLe
 std::uint64_t RankState::packing_bytes() const {
   const auto threads = static_cast<int>(config_.train.threads);
   return static_cast<std::uint64_t>(FixedGemm::scratch_bytes(threads));
+}
+
+void RankState::run_plainly(std::string why) {
+  why_plain_ = std::move(why);
+  runner_->repeat_passes(false);
 }
 
 void RankState::forget_moments() {
@@ -178,8 +194,8 @@ void RankState::update(std::int64_t step, double lr, double gradient_scale) {
   update_weights(store_, config_.train.optimizer, step, lr, gradient_scale, stale);
 }
 
-LossSum RankState::train_step(const TrainingData& data, std::int64_t step, std::int64_t batch,
-                              float loss_scale) {
+void RankState::train_step(const TrainingData& data, std::int64_t step, std::int64_t batch,
+                           float loss_scale) {
   const planner::StateShape& shape = store_.shape();
   const std::int64_t sequences = config_.train.micro_batch_size;
   const std::int64_t first_of_batch = (batch - 1) * config_.train.global_batch_size;
@@ -197,7 +213,7 @@ LossSum RankState::train_step(const TrainingData& data, std::int64_t step, std::
     return Batch{batch_.inputs(), batch_.targets(), leaf * sequences};
   };
   // By reference: what it captures does not fit into a std::function without an allocation.
-  return runner_->train(step, loss_scale, std::ref(load));
+  runner_->train(step, loss_scale, std::ref(load));
 }
 
 LossSum RankState::evaluate(const TrainingData& data) {

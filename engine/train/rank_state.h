@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "base/ledger.h"
 #include "engine/batches.h"
@@ -29,6 +30,11 @@ class RankState {
             std::unique_ptr<Device> device = nullptr);
 
   const Device& device() const { return *device_; }
+  // Why the passes of steps are not repeated (StageRunner::repeat_passes), a clause; empty where
+  // they are.
+  const std::string& why_plain() const { return why_plain_; }
+  // From now on they are not, for this reason.
+  void run_plainly(std::string why);
   UnitStore& store() { return store_; }
   StageRunner& runner() { return *runner_; }
   const StageRunner& runner() const { return *runner_; }
@@ -43,9 +49,9 @@ class RankState {
   // Collective over the mesh. A step without an update: it sends what every other sends.
   void skip_update() { store_.publish(); }
   // Collective over the mesh. The gradients of step `step`, summed, from batch `batch` of the data;
-  // both are 1-based.
-  LossSum train_step(const TrainingData& data, std::int64_t step, std::int64_t batch,
-                     float loss_scale);
+  // both are 1-based. Its loss is the runner's.
+  void train_step(const TrainingData& data, std::int64_t step, std::int64_t batch,
+                  float loss_scale);
   // Collective over the mesh. eval_batches micro-batches of held-out text, evenly apart, each
   // sequence once, shared by the dp ranks; all of them make as many calls.
   LossSum evaluate(const TrainingData& data);
@@ -66,6 +72,7 @@ class RankState {
   MicroBatch batch_;
   std::vector<std::int32_t> masked_;  // of a mutant
   std::unique_ptr<StageRunner> runner_;
+  std::string why_plain_;
 };
 
 }  // namespace nqd::engine

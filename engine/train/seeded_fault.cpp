@@ -27,13 +27,14 @@ bool FaultOfRank::overflows(std::int64_t step) const {
   return rank_ + 1 == ranks_ && fault_.first_overflow <= step && step <= fault_.last_overflow;
 }
 
-void FaultOfRank::poison(std::int64_t batch, UnitStore& store, RankTotals& mine) const {
+void FaultOfRank::poison(std::int64_t batch, RankTotals& mine) const {
   constexpr double kLoss = 1e6;  // of a step, far above any
-  if (!fault_.poisoned.holds(batch)) return;
-  if (fault_.poisoned.by_loss) {
-    if (mine.targets > 0) mine.loss.add(kLoss);
-    return;
-  }
+  if (!fault_.poisoned.holds(batch) || !fault_.poisoned.by_loss) return;
+  if (mine.targets > 0) mine.loss.add(kLoss);
+}
+
+void FaultOfRank::poison(std::int64_t batch, UnitStore& store) const {
+  if (!fault_.poisoned.holds(batch) || fault_.poisoned.by_loss) return;
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   store.for_each_shard(
       [&](const ShardRun& run) { store.device().upload(run.gradient.data(), &kNan, sizeof kNan); });

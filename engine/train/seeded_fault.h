@@ -49,8 +49,9 @@ class FaultOfRank {
   // Does not return in the step that hangs.
   void hang(std::int64_t step) const;
   bool overflows(std::int64_t step) const;
-  // Spoils what the rank adds to the sums of a step that read `batch`, or its gradients.
-  void poison(std::int64_t batch, UnitStore& store, RankTotals& mine) const;
+  // Spoils the gradients of a step that read `batch`, or what the rank adds to its loss.
+  void poison(std::int64_t batch, UnitStore& store) const;
+  void poison(std::int64_t batch, RankTotals& mine) const;
 
  private:
   const SeededFault& fault_;

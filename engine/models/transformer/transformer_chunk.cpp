@@ -41,7 +41,6 @@ class TransformerChunk::Impl {
   std::vector<LocalUnit> units;
   Device& device;
   std::vector<std::int64_t> unmasked;  // targets, by slot
-  std::int64_t unmasked_targets = 0;   // of the last forward
 };
 
 namespace {
@@ -96,10 +95,7 @@ class TypedChunk final : public TransformerChunk::Impl {
   void backward_weight(int unit, const UnitGradients& gradients, const Pass& pass) override;
   UnitRange recompute_before(int unit) const override;
   std::span<const double> row_losses() const override {
-    const auto rows = static_cast<std::size_t>(context_.shape.target_rows);
-    const std::byte* const losses =
-        device.host_view(context_.workspace.row_losses, rows * sizeof(double));
-    return {reinterpret_cast<const double*>(losses), rows};
+    return {context_.workspace.row_losses, static_cast<std::size_t>(context_.shape.target_rows)};
   }
 
  private:
@@ -123,7 +119,6 @@ class TypedChunk final : public TransformerChunk::Impl {
                       rotary_frequencies(model, s.head_width));
     device.upload(context_.workspace.rotary, table.data(), table.size() * sizeof(float));
   }
-  void forward_logits(const S* table, const Pass& pass);
   void add_head(const LocalUnit& unit) {
     final_norm_ = std::make_unique<FinalNorm<S>>(unit, context_);
     head_weight_ = offset_of(unit, "head.weight");
@@ -196,17 +191,13 @@ void TypedChunk<S>::forward(int unit, const UnitWeights& weights, const Pass& pa
     }
     case UnitRole::kHead:
       final_norm_->forward(own, buffers_.head(pass.slot));
-      if (table_ != TableUnit::kOwnUnit) forward_logits(head_table(weights), pass);
+      if (table_ != TableUnit::kOwnUnit) {
+        output_layer_->forward(head_table(weights), buffers_.head(pass.slot));
+      }
       return;
     case UnitRole::kTied:
-      return forward_logits(own, pass);
+      return output_layer_->forward(own, buffers_.head(pass.slot));
   }
-}
-
-template <typename S>
-void TypedChunk<S>::forward_logits(const S* table, const Pass& pass) {
-  output_layer_->forward(table, buffers_.head(pass.slot));
-  unmasked_targets = unmasked[static_cast<std::size_t>(pass.slot)];
 }
 
 template <typename S>
@@ -382,6 +373,8 @@ void TransformerChunk::backward_weight(int unit, const UnitGradients& gradients,
 }
 
 std::span<const double> TransformerChunk::row_losses() const { return impl_->row_losses(); }
-std::int64_t TransformerChunk::unmasked_targets() const { return impl_->unmasked_targets; }
+std::int64_t TransformerChunk::unmasked_targets(std::int64_t slot) const {
+  return impl_->unmasked[static_cast<std::size_t>(slot)];
+}
 
 }  // namespace nqd::engine

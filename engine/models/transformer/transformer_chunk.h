@@ -102,9 +102,10 @@ class TransformerChunk {
   void backward_weight(int unit, const UnitGradients& gradients, const Pass& pass);
 
   // Of the last forward of the last chunk: the cross-entropy of each target, 0 where it is masked;
-  // the same on every tp rank. Host memory, valid until the next. Waits for the device.
+  // the same on every tp rank. Device memory, valid until the next.
   std::span<const double> row_losses() const;
-  std::int64_t unmasked_targets() const;
+  // Of the targets that were loaded into the slot last.
+  std::int64_t unmasked_targets(std::int64_t slot) const;
 
  private:
   std::unique_ptr<Impl> impl_;

@@ -1,6 +1,8 @@
 #include "engine/parallel/pipeline/stage_runner.h"
 
 #include <algorithm>
+#include <bit>
+#include <functional>
 #include <stdexcept>
 #include <utility>
 
@@ -81,38 +83,46 @@ std::size_t StageRunner::index_of(std::int64_t chunk) const {
   return static_cast<std::size_t>(found - places_.begin());
 }
 
-LossSum StageRunner::train(std::int64_t step, float loss_scale, const Load& load) {
+void StageRunner::train(std::int64_t step, float loss_scale, const Load& load) {
   context_ = {};
   context_.step = step;
   context_.loss_scale = loss_scale;
   for (Place& place : places_)
     place.passes.assign(static_cast<std::size_t>(spec_.micro_batches), {});
-  LossSum sum;
+  sum_ = {};
+  repeats_now_ = repeats_ && !store_.watches_gradients();
+  all_repeated_ = repeats_now_;
   for (const planner::Action& action : actions_) {
     const std::size_t at = index_of(action.chunk);
     if (action.kind == ActionKind::kForward) {
-      forward(at, action.micro_batch, load, sum);
+      forward(at, action.micro_batch, load);
     } else {
       backward(at, action.micro_batch, action.kind);
     }
   }
   finish_sends();
-  return sum;
+  if (all_repeated_) ++repeated_steps_;
+}
+
+LossSum StageRunner::loss() {
+  store_.device().collect();
+  return sum_;
 }
 
 LossSum StageRunner::evaluate(std::int64_t micro_batches, const Load& load) {
   context_ = {};
   context_.training = false;
   for (Place& place : places_) place.passes.assign(static_cast<std::size_t>(micro_batches), {});
-  LossSum sum;
+  sum_ = {};
+  repeats_now_ = false;
   for (std::int64_t i = 0; i < micro_batches; ++i) {
     for (std::size_t at = 0; at < places_.size(); ++at) {
-      forward(at, i, load, sum);
+      forward(at, i, load);
       finish(at, i);
     }
   }
   finish_sends();
-  return sum;
+  return loss();
 }
 
 void StageRunner::finish_sends() {
@@ -136,8 +146,7 @@ void StageRunner::release(std::size_t at, int unit) {
   if (uses_table(chunks_[at].units(), static_cast<std::size_t>(unit))) store_.release(table_);
 }
 
-void StageRunner::forward(std::size_t at, std::int64_t micro_batch, const Load& load,
-                          LossSum& sum) {
+void StageRunner::forward(std::size_t at, std::int64_t micro_batch, const Load& load) {
   const InPhase in_forward(clock_, Phase::kForward);
   Place& place = places_[at];
   TransformerChunk& chunk = chunks_[at];
@@ -156,10 +165,12 @@ void StageRunner::forward(std::size_t at, std::int64_t micro_batch, const Load& 
     receive_input(at, micro_batch, pass);
   }
   if (is_last(place)) chunk.load_targets(pass.slot, batch.targets);
-  forward_units(at, pass);
+  const auto units = [&] { forward_units(at, pass); };
+  run_units(at, micro_batch, ActionKind::kForward, std::ref(units));
   if (is_last(place)) {
-    for (const double loss : chunk.row_losses()) sum.loss.add(loss);
-    sum.targets += chunk.unmasked_targets();
+    const std::span<const double> losses = chunk.row_losses();
+    store_.device().add_values(sum_.loss, losses.data(), static_cast<std::int64_t>(losses.size()));
+    sum_.targets += chunk.unmasked_targets(pass.slot);
   } else {
     send_output(at, pass);
   }
@@ -168,6 +179,25 @@ void StageRunner::forward(std::size_t at, std::int64_t micro_batch, const Load& 
 Batch StageRunner::load_measured(std::int64_t micro_batch, const Load& load) {
   const InPhase in_data(clock_, Phase::kData);
   return load(micro_batch);
+}
+
+void StageRunner::run_units(std::size_t at, std::int64_t micro_batch, ActionKind kind,
+                            const std::function<void()>& units) {
+  if (!repeats_now_) return units();
+  constexpr std::int64_t kKinds = 4;
+  const Place& place = places_[at];
+  const Pass& pass = place.passes[static_cast<std::size_t>(micro_batch)];
+  const std::int64_t of_stage = static_cast<std::int64_t>(at) * spec_.micro_batches + micro_batch;
+  const Repetition which{
+      of_stage * kKinds + static_cast<std::int64_t>(kind),
+      {pass.slot, pass.stash, pass.gradient, std::bit_cast<std::int32_t>(pass.loss_scale)}};
+  if (store_.device().repeat(which, units)) {
+    all_repeated_ = false;
+    return;
+  }
+  if (kind != ActionKind::kBackward && kind != ActionKind::kBackwardWeight) return;
+  const int count = static_cast<int>(chunks_[at].units().size());
+  for (int unit = 0; unit < count; ++unit) store_.count_repeated_gradient(place.first_unit + unit);
 }
 
 void StageRunner::forward_units(std::size_t at, const Pass& pass) {
@@ -214,9 +244,9 @@ void StageRunner::backward(std::size_t at, std::int64_t micro_batch, ActionKind 
   const InPhase in_backward(clock_, Phase::kBackward);
   Place& place = places_[at];
   Pass& pass = place.passes[static_cast<std::size_t>(micro_batch)];
-  const int units = static_cast<int>(chunks_[at].units().size());
   if (kind == ActionKind::kBackwardWeight) {
-    for (int unit = units - 1; unit >= 0; --unit) weight_gradient(at, unit, pass);
+    const auto units = [&] { weight_gradients(at, pass); };
+    run_units(at, micro_batch, kind, std::ref(units));
     place.stash_taken[static_cast<std::size_t>(pass.stash)] = false;
     finish(at, micro_batch);
     return;
@@ -228,16 +258,27 @@ void StageRunner::backward(std::size_t at, std::int64_t micro_batch, ActionKind 
       (place.next_gradient + 1) % static_cast<std::int64_t>(place.gradient_sends.size());
   place.gradient_sends[static_cast<std::size_t>(pass.gradient)].wait();
   if (!is_last(place)) receive_gradient(at, micro_batch, pass);
-  for (int unit = units - 1; unit >= 0; --unit) {
-    recompute_units(at, unit, pass);
-    const UnitWeights weights = acquire(at, unit);
-    if (unit > 0) store_.prefetch(place.first_unit + unit - 1);
-    chunks_[at].backward_input(unit, weights, pass);
-    release(at, unit);
-    if (!split) weight_gradient(at, unit, pass);
-  }
+  const auto units = [&] { backward_units(at, pass, !split); };
+  run_units(at, micro_batch, kind, std::ref(units));
   if (!is_first(place)) send_gradient(at, pass);
   if (!split) finish(at, micro_batch);
+}
+
+void StageRunner::backward_units(std::size_t at, const Pass& pass, bool with_weights) {
+  for (int unit = static_cast<int>(chunks_[at].units().size()) - 1; unit >= 0; --unit) {
+    recompute_units(at, unit, pass);
+    const UnitWeights weights = acquire(at, unit);
+    if (unit > 0) store_.prefetch(places_[at].first_unit + unit - 1);
+    chunks_[at].backward_input(unit, weights, pass);
+    release(at, unit);
+    if (with_weights) weight_gradient(at, unit, pass);
+  }
+}
+
+void StageRunner::weight_gradients(std::size_t at, const Pass& pass) {
+  for (int unit = static_cast<int>(chunks_[at].units().size()) - 1; unit >= 0; --unit) {
+    weight_gradient(at, unit, pass);
+  }
 }
 
 void StageRunner::recompute_units(std::size_t at, int unit, const Pass& pass) {

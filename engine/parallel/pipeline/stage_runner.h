@@ -45,14 +45,23 @@ class StageRunner {
               collectives::Communicator* pp);
 
   // Collective over the pipeline and what the chunks and the store reduce over. One optimizer step:
-  // gradients are added to the store.
-  LossSum train(std::int64_t step, float loss_scale, const Load& load);
-  // Collective likewise. Forward alone, of `micro_batches`.
+  // gradients are added to the store. On a device that is not the host it has been asked for when
+  // this returns.
+  void train(std::int64_t step, float loss_scale, const Load& load);
+  // Of the last train(). Waits for the device.
+  LossSum loss();
+  // Collective likewise. Forward alone, of `micro_batches`. Waits for the device.
   LossSum evaluate(std::int64_t micro_batches, const Load& load);
 
   // A defect for tests: what a chunk receives from another stage it computes with one micro-batch
   // later.
   void delay_inputs_for_test() { delays_inputs_ = true; }
+  // While on, training passes are repeated (Device::repeat) but in steps that watch their
+  // gradients. For a rank alone, without dropout: what a pass asks for must be told by its
+  // micro-batch, its buffers and the scale of the loss.
+  void repeat_passes(bool on) { repeats_ = on; }
+  // Steps all of whose passes were repeated from what the device had kept.
+  std::int64_t repeated_steps() const { return repeated_steps_; }
   // Whose phases passes are, from now on; null: nobody's. Must outlive the runner.
   void measure(PhaseClock* clock) { clock_ = clock; }
   // Most micro-batches in flight at a time, so far, by chunk of this stage.
@@ -74,7 +83,7 @@ class StageRunner {
     std::vector<std::byte> late;  // of a mutant: the input of the micro-batch before
   };
 
-  void forward(std::size_t at, std::int64_t micro_batch, const Load& load, LossSum& sum);
+  void forward(std::size_t at, std::int64_t micro_batch, const Load& load);
   Batch load_measured(std::int64_t micro_batch, const Load& load);
   void backward(std::size_t at, std::int64_t micro_batch, planner::ActionKind kind);
   void receive_input(std::size_t at, std::int64_t micro_batch, const Pass& pass);
@@ -82,7 +91,12 @@ class StageRunner {
   void receive_gradient(std::size_t at, std::int64_t micro_batch, const Pass& pass);
   void send_output(std::size_t at, const Pass& pass);
   void send_gradient(std::size_t at, const Pass& pass);
+  // Runs the units of a pass, or has the device repeat them.
+  void run_units(std::size_t at, std::int64_t micro_batch, planner::ActionKind kind,
+                 const std::function<void()>& units);
   void forward_units(std::size_t at, const Pass& pass);
+  void backward_units(std::size_t at, const Pass& pass, bool with_weights);
+  void weight_gradients(std::size_t at, const Pass& pass);
   void recompute_units(std::size_t at, int unit, const Pass& pass);
   void weight_gradient(std::size_t at, int unit, const Pass& pass);
   UnitWeights acquire(std::size_t at, int unit);
@@ -103,6 +117,11 @@ class StageRunner {
   std::unique_ptr<PipelineLinks> links_;
   std::vector<Place> places_;
   Pass context_;  // what all passes of a step share
+  LossSum sum_;
+  bool repeats_ = false;
+  bool repeats_now_ = false;   // in this step
+  bool all_repeated_ = false;  // of it, so far
+  std::int64_t repeated_steps_ = 0;
   bool delays_inputs_ = false;
   PhaseClock* clock_ = nullptr;
   int table_ = -1;  // the token table's place in the store, −1 on a stage without it

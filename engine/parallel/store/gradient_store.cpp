@@ -148,6 +148,20 @@ void GradientStore::end(int unit) {
     end_local(unit);
   }
   state.open = false;
+  finish_micro_batch(unit);
+}
+
+void GradientStore::count_repeated(int unit) {
+  const UnitState& state = states_[static_cast<std::size_t>(unit)];
+  if (sharded() || state.open || state.done == layout_.shape.micro_batches) {
+    throw_misuse("the gradient of unit " + layout_.units[static_cast<std::size_t>(unit)].name +
+                 " cannot have been repeated");
+  }
+  finish_micro_batch(unit);
+}
+
+void GradientStore::finish_micro_batch(int unit) {
+  UnitState& state = states_[static_cast<std::size_t>(unit)];
   ++state.done;
   if (!sharded() && state.done == layout_.shape.micro_batches) complete(unit);
 }

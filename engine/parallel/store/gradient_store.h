@@ -37,6 +37,7 @@ class GradientStore {
   // See UnitStore.
   OpenGradient begin(int unit, Clearing clearing);
   void end(int unit);
+  void count_repeated(int unit);
   double finish_step();
 
   // What an open unit's micro-batch alone has added up to so far; null where it is added to those
@@ -74,6 +75,7 @@ class GradientStore {
   void clear(int unit, float* data, Clearing clearing) const;
   OpenGradient begin_local(int unit, std::int64_t micro_batch);
   void end_local(int unit);
+  void finish_micro_batch(int unit);
   float* begin_sharded(int unit);
   void start(Slot& slot);
   void keep_own_for_test(const Slot& slot, float* out) const;

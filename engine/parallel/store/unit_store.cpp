@@ -121,6 +121,10 @@ void UnitStore::end_gradient(int unit) {
   if (measures_) measure(unit, gradients_.leaf(unit));
   gradients_.end(unit);
 }
+void UnitStore::count_repeated_gradient(int unit) {
+  if (watches_gradients()) throw_misuse("a step that measures its gradients is repeated");
+  gradients_.count_repeated(unit);
+}
 double UnitStore::finish_step() { return gradients_.finish_step() + weights_.take_waited_s(); }
 
 bool UnitStore::is_table(int unit) const {
@@ -137,18 +141,36 @@ ExactSum UnitStore::squared(bool with_table) {
   const bool copies = layout_.shape.engine != planner::Engine::kZero1;
   const auto replicas = static_cast<std::size_t>(copies ? layout_.shape.replicas() : 1);
   const auto replica = static_cast<std::size_t>(copies ? layout_.replica : 0);
+  // Shares that touch are one operation.
+  std::span<const float> next;
+  const auto add = [&] {
+    if (next.empty()) return;
+    layout_.device.add_squares(sum, next.data(), static_cast<std::int64_t>(next.size()));
+  };
   for (const UnitRun& run : runs_) {
     if (!counts(run) || (is_table(run.unit) && !with_table)) continue;
     const collectives::Chunk share =
         collectives::chunk_of(static_cast<std::size_t>(run.count), replicas, replica);
-    layout_.device.add_squares(sum, gradient(run.unit, run.begin) + share.begin,
-                               static_cast<std::int64_t>(share.count));
+    const float* const begin = gradient(run.unit, run.begin) + share.begin;
+    if (begin == next.data() + next.size()) {
+      next = {next.data(), next.size() + share.count};
+      continue;
+    }
+    add();
+    next = {begin, share.count};
   }
+  add();
+  layout_.device.collect();
   return sum;
 }
 
 ExactSum UnitStore::squared_gradients() { return squared(true); }
 ExactSum UnitStore::squared_gradients_but_table() { return squared(false); }
+
+const ExactSum& UnitStore::squared_leaves() {
+  layout_.device.collect();
+  return leaves_;
+}
 
 std::int64_t UnitStore::measured_leaves() const {
   const planner::StateShape& shape = layout_.shape;

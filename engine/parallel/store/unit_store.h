@@ -103,6 +103,10 @@ class UnitStore {
   // The micro-batch's contribution is whole. May start a collective: all ranks of the groups call
   // it in the same order.
   void end_gradient(int unit);
+  // In the place of all that belongs to the unit's next micro-batch, from begin_gradient to
+  // end_gradient, where the device has repeated what they ask for (Device::repeat). Not where
+  // gradients are sharded, nor while watches_gradients().
+  void count_repeated_gradient(int unit);
   // Collective. The step's gradients are summed. Throws where a unit has not had all of its
   // micro-batches. Returns the seconds that this rank has waited since the last call: communication
   // that nothing hid.
@@ -110,7 +114,7 @@ class UnitStore {
 
   // Σ g² over the elements that are this rank's to count: over all ranks of the world, each
   // parameter once. A replicated tensor is counted by tp rank 0, a tied table as embedding, padding
-  // never. After finish_step.
+  // never. After finish_step. Waits for the device.
   ExactSum squared_gradients();
 
   // For the gradient noise scale, while switched on: Σ over micro-batches of |their gradient|², of
@@ -118,7 +122,8 @@ class UnitStore {
   // apart; and of how many. All micro-batches; in fast numerics, ddp and zero1 add a step's later
   // ones to the first, which is then the only one.
   void measure_leaves(bool on) { measures_ = on; }
-  const ExactSum& squared_leaves() const { return leaves_; }
+  // Waits.
+  const ExactSum& squared_leaves();
   std::int64_t measured_leaves() const;
   // squared_gradients without the token table.
   ExactSum squared_gradients_but_table();
@@ -139,6 +144,8 @@ class UnitStore {
   void seed_fault_for_test(StoreFault fault);
   // While on, every matrix that this rank counts gets an infinite gradient.
   void overflow_for_test(bool on) { overflows_ = on; }
+  // Whether end_gradient does more in this step than in others.
+  bool watches_gradients() const { return measures_ || overflows_; }
 
   // Appends the float32 weights (the master where there is one) of the elements of a tensor that
   // this rank updates, ascending, padding left out.

@@ -93,7 +93,7 @@ engine::StepTotals step_of_rank(engine::RankState& state, const engine::MeshGrou
   const std::int64_t rows = config.train.micro_batch_size;
   std::vector<std::int32_t> tokens, targets;
   state.store().begin_step();
-  const engine::LossSum loss = state.runner().train(step, 1.0F, [&](std::int64_t micro_batch) {
+  state.runner().train(step, 1.0F, [&](std::int64_t micro_batch) {
     const std::int64_t first =
         rows * planner::leaf_index(shape.gradient_shards(), shape.micro_batches, groups.place.dp,
                                    micro_batch);
@@ -107,6 +107,7 @@ engine::StepTotals step_of_rank(engine::RankState& state, const engine::MeshGrou
     return engine::Batch{std::as_bytes(std::span(tokens)), targets, first};
   });
   state.store().finish_step();
+  const engine::LossSum loss = state.runner().loss();
   engine::RankTotals mine;
   if (groups.place.tp == 0) {
     mine.loss = loss.loss;

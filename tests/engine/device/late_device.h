@@ -4,27 +4,63 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "engine/device/cpu_device.h"
+#include "engine/device/repeated_parts.h"
 
 namespace nqd::tests {
 
 class Queue {
  public:
-  void add(std::function<void()> operation) { waiting_.push_back(std::move(operation)); }
+  using Operations = std::vector<std::function<void()>>;
+
+  void add(std::function<void()> operation) {
+    (recording_ != nullptr ? *recording_ : waiting_).push_back(std::move(operation));
+  }
+  // Of what the host takes part in: a recording has no place for it.
+  void add_once(std::function<void()> operation) {
+    refuse_while_recording();
+    add(std::move(operation));
+  }
   void run() {
+    refuse_while_recording();
     for (const auto& operation : waiting_) operation();
     waiting_.clear();
   }
+  // What body() adds, which does not wait here.
+  Operations record(const std::function<void()>& body) {
+    Operations operations;
+    recording_ = &operations;
+    body();
+    recording_ = nullptr;
+    return operations;
+  }
+  void add(const Operations& recorded) {
+    waiting_.insert(waiting_.end(), recorded.begin(), recorded.end());
+  }
 
  private:
-  std::vector<std::function<void()>> waiting_;
+  void refuse_while_recording() const {
+    if (recording_ != nullptr) throw std::logic_error("a recorded part waits for the host");
+  }
+
+  Operations waiting_;
+  Operations* recording_ = nullptr;
+};
+
+// What a device takes for granted when it repeats.
+enum class LateFault : std::uint8_t {
+  kNone,
+  kSameArguments,  // arguments never vary
+  kSameBuffers,    // all micro-batches use the buffers of one
 };
 
 template <typename S>
@@ -217,8 +253,11 @@ class LateProducts final : public engine::Products {
   Queue& queue_;
 };
 
+// Repeats parts of a step as a GPU does, from copies of the operations.
 class LateDevice final : public engine::Device {
  public:
+  explicit LateDevice(LateFault fault = LateFault::kNone) : fault_(fault) {}
+
   std::unique_ptr<engine::DeviceMemory> allocate(MemoryLedger* ledger, MemoryTag tag,
                                                  std::size_t bytes, engine::Reach reach) override {
     return cpu_.allocate(ledger, tag, bytes, reach);
@@ -234,7 +273,7 @@ class LateDevice final : public engine::Device {
 
   void upload(void* to, const void* from, std::size_t bytes) override {
     const auto* const begin = static_cast<const std::byte*>(from);
-    queue_.add([to, kept = std::vector<std::byte>(begin, begin + bytes)] {
+    queue_.add_once([to, kept = std::vector<std::byte>(begin, begin + bytes)] {
       if (!kept.empty()) std::memcpy(to, kept.data(), kept.size());
     });
   }
@@ -265,10 +304,13 @@ class LateDevice final : public engine::Device {
   void narrow(void* to, DType type, const float* from, std::int64_t count) override {
     queue_.add([=, this] { cpu_.narrow(to, type, from, count); });
   }
-  void add_squares(engine::ExactSum& sum, const float* values, std::int64_t count) override {
-    queue_.run();
-    cpu_.add_squares(sum, values, count);
+  void add_values(engine::ExactSum& sum, const double* values, std::int64_t count) override {
+    queue_.add_once([=, this, &sum] { cpu_.add_values(sum, values, count); });
   }
+  void add_squares(engine::ExactSum& sum, const float* values, std::int64_t count) override {
+    queue_.add_once([=, this, &sum] { cpu_.add_squares(sum, values, count); });
+  }
+  void collect() override { queue_.run(); }
   std::int64_t first_non_finite(const float* values, std::int64_t count) override {
     queue_.run();
     return cpu_.first_non_finite(values, count);
@@ -286,13 +328,26 @@ class LateDevice final : public engine::Device {
     queue_.add([=, this] { cpu_.ema_step(average, weights, decay); });
   }
 
+  bool repeat(const engine::Repetition& which, const std::function<void()>& body) override {
+    engine::Repetition taken = which;
+    if (fault_ == LateFault::kSameArguments) taken.varying = {};
+    if (fault_ == LateFault::kSameBuffers) taken.part %= 4;  // forward, backward, …
+    return parts_.repeat(
+        taken, body, [] { return 0U; },
+        [&](const std::function<void()>& part) { return queue_.record(part); },
+        [&](const Queue::Operations& recorded) { queue_.add(recorded); });
+  }
+  bool can_repeat() const override { return true; }
+
  private:
   engine::Kernels<float>& kernels_for(float*) override { return float32_; }
   engine::Kernels<BFloat16>& kernels_for(BFloat16*) override { return bfloat16_; }
   engine::Kernels<Float16>& kernels_for(Float16*) override { return float16_; }
 
+  const LateFault fault_;
   engine::CpuDevice cpu_;
   Queue queue_;
+  engine::RepeatedParts<Queue::Operations> parts_;
   std::vector<std::byte> view_;
   LateKernels<float> float32_{cpu_.kernels<float>(), queue_};
   LateKernels<BFloat16> bfloat16_{cpu_.kernels<BFloat16>(), queue_};

@@ -132,7 +132,7 @@ class RankModel {
     const auto losses = chunks_.back().row_losses();
     if (rank == 0) run.losses.assign(losses.begin(), losses.end());
     CHECK(std::equal(losses.begin(), losses.end(), run.losses.begin(), run.losses.end()));
-    run.unmasked = chunks_.back().unmasked_targets();
+    run.unmasked = chunks_.back().unmasked_targets(0);
     run.listed_bytes = listed_;
     run.peak_bytes = 0;
     for (const auto& ledger : ledgers_) run.peak_bytes += ledger->peak_total_bytes();

@@ -1,0 +1,50 @@
+// Some steps of small models on any device, with all that may come between steps.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/device/device.h"
+#include "planner/spec.h"
+
+namespace nqd::tests {
+
+// Four layers, four micro-batches of two sequences, canonical numerics in float32. With biases,
+// learned positions and a tied head; gated, with rotary positions and grouped queries; and of time
+// series.
+planner::Config small_gpt();
+planner::Config small_llama();
+planner::Config small_encoder();
+// On as many CPUs as it has ranks.
+planner::Config on_mesh(planner::Config config, const planner::ParallelSpec& mesh);
+
+// The step in which gradients are measured, the one without an update, behind which the model is
+// evaluated and saved and its weights are set anew, and the first whose loss is scaled otherwise.
+inline constexpr std::int64_t kMeasuredStep = 4;
+inline constexpr std::int64_t kSkippedStep = 5;
+inline constexpr std::int64_t kScaledStep = 7;
+// After so many steps, those of a rank that repeats its passes: 3, 5, 6 and 9.
+inline constexpr std::int64_t kManySteps = 9;
+inline constexpr std::int64_t kRepeatedSteps = 4;
+
+// Of rank 0.
+struct SmallRun {
+  std::vector<double> losses;  // of the steps and the evaluation
+  std::vector<double> norms;
+  std::string weights;       // their digest
+  std::vector<float> saved;  // by saves of the skipped step and of the last
+  std::int64_t repeated = 0;
+  bool has_same_bits(const SmallRun& other) const;
+};
+
+enum class Repeats : std::uint8_t { kWhereItMay, kNever, kAlways };
+
+// `make_device` for every rank; empty: CPUs.
+SmallRun small_run(const planner::Config& config, std::int64_t steps,
+                   const std::function<std::unique_ptr<engine::Device>()>& make_device = {},
+                   Repeats repeats = Repeats::kWhereItMay);
+
+}  // namespace nqd::tests

@@ -24,6 +24,7 @@ struct Options {
   std::optional<int> ranks;
   TrainRunOptions run;
   std::string device = "cpu";
+  bool no_graph = false;
   std::string export_type = "float32";
   std::string rendezvous;
   bool explain = false;
@@ -63,6 +64,7 @@ int run(const Options& options, const Context& context) {
   }
   TrainRunOptions run_options = options.run;
   if (options.device == "cuda") run_options.device = engine::DeviceKind::kCuda;
+  run_options.step_graph = !options.no_graph;
   const planner::Plan plan = plan_or_throw(loaded, speaker);
   try {
     engine::require_device(run_options.device, loaded.config);
@@ -101,6 +103,8 @@ void add_train_command(CLI::App& app, Context& context) {
   command->add_option("--device", options->device, "who computes: cpu or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
+  command->add_flag("--no-graph", options->no_graph,
+                    "on a GPU start every operation of a step by itself, in place of CUDA graphs");
   command->add_option("--output-dir", options->run.output_dir,
                       "folder for metrics.jsonl and evidence.json (default runs/CONFIG-NAME)");
   command

@@ -272,6 +272,7 @@ void TrainRun::run_engine(collectives::Communicator& world, const Files& files, 
   options.asked_to_stop = [&] { return is_time_to_stop(result); };
   options.deadline_s = options_.deadline_s;
   options.device = options_.device;
+  options.step_graph = options_.step_graph;
   options.last_words = [this](const Error& error) { last_words(error); };
   engine::train(world, plan_, *files.data, options, result);
   if (result.stopped) stopped_ = true;

@@ -1,6 +1,7 @@
 #include "reports/read_train.h"
 
 #include <limits>
+#include <optional>
 
 namespace nqd::reports {
 namespace {
@@ -11,6 +12,7 @@ constexpr double kNotFinite = std::numeric_limits<double>::quiet_NaN();
 engine::StepRecord read_step(const JsonField& json) {
   // Documents of nqd 0.1 had no steps to skip.
   const auto skipped = json.find("skipped");
+  const auto host = json.find("host_s");
   return {.step = json.at("step").integer<std::int64_t>(),
           .loss = json.at("loss").number_or(kNotFinite),
           .tokens = json.at("tokens").integer<std::int64_t>(),
@@ -18,7 +20,22 @@ engine::StepRecord read_step(const JsonField& json) {
           .grad_norm = json.at("grad_norm").number_or(kNotFinite),
           .skipped = skipped && skipped->boolean(),
           .lr = json.at("lr").number_or(kNotFinite),
-          .exposed_communication_s = json.at("exposed_communication_s").number_or(kNotFinite)};
+          .exposed_communication_s = json.at("exposed_communication_s").number_or(kNotFinite),
+          .host_s = host ? std::optional(host->number_or(kNotFinite)) : std::nullopt};
+}
+
+void read_device(const JsonField& json, engine::TrainResult& result) {
+  if (const auto graph = json.find("step_graph")) {
+    result.step_graph = {.steps = graph->at("steps").integer<std::int64_t>(),
+                         .reason = graph->at("reason").text()};
+  }
+  if (const auto memory = json.find("uncounted_memory")) {
+    const auto bytes = [&](const char* name) { return memory->at(name).integer<std::uint64_t>(); };
+    result.uncounted_memory = {.scratch_bytes = bytes("scratch_bytes"),
+                               .library_bytes = bytes("library_bytes"),
+                               .pinned_bytes = bytes("pinned_bytes"),
+                               .reserved_bytes = bytes("reserved_bytes")};
+  }
 }
 
 engine::AuditRow read_audit_row(const JsonField& json) {
@@ -99,6 +116,7 @@ engine::TrainResult read_train(const JsonField& json, const Envelope& envelope) 
   result.weights_sha256 = json.at("weights_sha256").text_or("");
   result.gemm_library = json.at("gemm_library").text_or("");
   result.gemm_core = json.at("gemm_core").text_or("");
+  read_device(json, result);
   result.backend = envelope.backend;
   result.ranks = envelope.ranks;
   if (const auto fault = json.find("fault")) result.fault = read_fault(*fault);

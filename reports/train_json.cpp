@@ -20,6 +20,24 @@ void write_step(JsonWriter& json, const engine::StepRecord& step) {
   json.field("lr", step.lr);
   json.field("exposed_communication_s", step.exposed_communication_s);
   json.field("skipped", step.skipped);
+  if (step.host_s) json.field("host_s", *step.host_s);
+  json.end();
+}
+
+void write_device(JsonWriter& json, const engine::TrainResult& result) {
+  if (result.step_graph) {
+    json.key("step_graph").begin_object(Layout::kInline);
+    json.field("used", result.step_graph->steps > 0);
+    json.field("steps", result.step_graph->steps);
+    json.field("reason", result.step_graph->reason);
+    json.end();
+  }
+  if (!result.uncounted_memory) return;
+  json.key("uncounted_memory").begin_object(Layout::kInline);
+  json.field("scratch_bytes", result.uncounted_memory->scratch_bytes);
+  json.field("library_bytes", result.uncounted_memory->library_bytes);
+  json.field("pinned_bytes", result.uncounted_memory->pinned_bytes);
+  json.field("reserved_bytes", result.uncounted_memory->reserved_bytes);
   json.end();
 }
 
@@ -199,6 +217,7 @@ std::string train_json(const Envelope& envelope, const engine::TrainResult& resu
   json.field("noise_scale_sequences", result.noise_scale);
   json.field("gemm_library", known(result.gemm_library));
   json.field("gemm_core", known(result.gemm_core));
+  write_device(json, result);
   json.field("weights_sha256", known(result.weights_sha256));
   json.key("audit").begin_array();
   for (const engine::AuditRow& row : result.audit) write_audit_row(json, row);

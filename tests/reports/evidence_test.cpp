@@ -114,6 +114,15 @@ TEST_CASE("train evidence round-trips") {
   CHECK(read.train.weights_sha256 == train.weights_sha256);
   CHECK(read.train.gemm_library == train.gemm_library);
   CHECK(read.train.gemm_core == train.gemm_core);
+  CHECK(read.train.steps[7].host_s == 0.002);
+  REQUIRE(read.train.step_graph);
+  CHECK(read.train.step_graph->steps == 297);
+  CHECK(read.train.step_graph->reason == "a first step prepares");
+  REQUIRE(read.train.uncounted_memory);
+  CHECK(read.train.uncounted_memory->scratch_bytes == 1 << 20);
+  CHECK(read.train.uncounted_memory->library_bytes == 32 << 20);
+  CHECK(read.train.uncounted_memory->pinned_bytes == 8 << 20);
+  CHECK(read.train.uncounted_memory->reserved_bytes == 300 << 20);
   CHECK(read.train.backend == "mpi");
   CHECK(read.train.ranks.size() == 2);
   CHECK_FALSE(read.train.fault);

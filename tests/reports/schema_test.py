@@ -27,7 +27,8 @@ OPEN_OBJECTS = {"libraries", "environment", "definitions", "predicted_plan", "ca
 # Of documents before there were any, or of what was not measured.
 OPTIONAL = {"fault", "break_bytes", "held_out_fraction", "points", "hold_out", "skipped",
             "skipped_steps", "noise_scale_sequences", "resumed", "checkpoints", "stopped",
-            "roll_backs", "stragglers", "synthetic", "durable_s"}
+            "roll_backs", "stragglers", "synthetic", "durable_s", "host_s", "step_graph",
+            "uncounted_memory"}
 
 EVIDENCE = ["bench.json", "bench-odd.json", "bench-bare.json", "train.json", "train-fault.json",
             "train-empty.json", "train-nan.json", "calibration.json", "doctor.json"]

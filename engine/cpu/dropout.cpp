@@ -24,7 +24,7 @@ void group_words(std::uint32_t* words, const DropoutStream& stream, std::int64_t
 // Calls use(offset in the run, factors, how many) for the groups that [first, first + n) touches.
 template <typename T, typename Use>
 void for_each_group(const Dropout& dropout, std::int64_t first, std::int64_t n, const Use& use) {
-  const DropoutStream stream = stream_of(dropout);
+  const DropoutStream stream = stream_of(dropout).now();
   // Copies in registers: `factors` might alias the stream.
   const std::uint64_t threshold = stream.threshold;
   const auto kept = static_cast<T>(stream.kept);

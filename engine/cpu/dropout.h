@@ -19,6 +19,9 @@ struct Dropout {
   std::int64_t step = 0;
   std::int64_t layer = 0;
   DropoutSite site = DropoutSite::kEmbedding;
+  // Where the low half of the step is read when masks are drawn, in the memory of whoever draws
+  // them; null: it is `step`.
+  const std::uint32_t* step_at = nullptr;
 };
 
 // out[i] = the factor (0 or 1 / (1 − rate)) of element first + i of the tensor. Element e draws

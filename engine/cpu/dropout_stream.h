@@ -19,7 +19,14 @@ struct DropoutStream {
   std::uint32_t place = 0;
   std::uint64_t threshold = 0;  // a word is kept from here on
   double kept = 1;              // the factor of what is kept
+  const std::uint32_t* step_at = nullptr;
 
+  // That of the step that is at step_at.
+  constexpr DropoutStream now() const {
+    DropoutStream stream = *this;
+    if (step_at != nullptr) stream.step = *step_at;
+    return stream;
+  }
   // The four words of one Philox block.
   constexpr PhiloxCounter words(std::uint64_t block) const {
     return philox4x32_10(
@@ -35,7 +42,8 @@ inline DropoutStream stream_of(const Dropout& dropout) {
           .place = static_cast<std::uint32_t>(dropout.layer * 256) +
                    static_cast<std::uint32_t>(dropout.site),
           .threshold = static_cast<std::uint64_t>(std::ceil(dropout.rate * 0x1p32)),
-          .kept = 1.0 / (1.0 - dropout.rate)};
+          .kept = 1.0 / (1.0 - dropout.rate),
+          .step_at = dropout.step_at};
 }
 
 }  // namespace nqd::engine::cpu

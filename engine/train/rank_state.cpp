@@ -107,11 +107,9 @@ std::uint64_t shared_bytes_of(const planner::Config& config, const planner::Rank
   return static_cast<std::uint64_t>(bytes);
 }
 
-// What a pass asks for is then the same in every step.
 std::string why_not_repeated(const planner::Config& config, const Device& device) {
   if (!device.can_repeat()) return "the device repeats nothing";
   if (config.parallel.ranks() > 1) return "messages between ranks are started by the host";
-  if (config.train.dropout) return "dropout draws other masks in every step";
   return "";
 }
 

@@ -31,6 +31,7 @@ struct Pass {
   std::int64_t gradient = 0;  // which of the chunk's gradient buffers holds the stream
   bool training = true;       // false: no dropout; backward must not follow
   std::int64_t step = 0;
+  const std::uint32_t* step_at = nullptr;  // cpu::Dropout
   std::int64_t first_sequence = 0;  // global index in the step of the micro-batch's first sequence
   float loss_scale = 1.0F;          // gradients are those of loss_scale · Σ cross-entropy
 };

@@ -27,7 +27,7 @@ struct UnitContext {
   std::optional<cpu::Dropout> dropout(const Pass& pass, std::int64_t layer,
                                       cpu::DropoutSite site) const {
     if (!pass.training || shape.options.dropout == 0) return std::nullopt;
-    return cpu::Dropout{shape.options.dropout, shape.seed, pass.step, layer, site};
+    return cpu::Dropout{shape.options.dropout, shape.seed, pass.step, layer, site, pass.step_at};
   }
   // Of the residual stream's first row here, in the whole step.
   std::int64_t first_row_of_step(const Pass& pass) const {

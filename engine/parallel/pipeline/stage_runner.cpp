@@ -83,10 +83,23 @@ std::size_t StageRunner::index_of(std::int64_t chunk) const {
   return static_cast<std::size_t>(found - places_.begin());
 }
 
+void StageRunner::repeat_passes(bool on) {
+  repeats_ = on;
+  if (on && !step_) {
+    step_ = store_.device().allocate(nullptr, MemoryTag::kWorkspace, sizeof(std::uint32_t),
+                                     Reach::kOwn);
+  }
+}
+
 void StageRunner::train(std::int64_t step, float loss_scale, const Load& load) {
   context_ = {};
   context_.step = step;
   context_.loss_scale = loss_scale;
+  if (repeats_) {
+    const auto low = static_cast<std::uint32_t>(step);
+    store_.device().upload(step_->data(), &low, sizeof low);
+    context_.step_at = reinterpret_cast<const std::uint32_t*>(step_->data());
+  }
   for (Place& place : places_)
     place.passes.assign(static_cast<std::size_t>(spec_.micro_batches), {});
   sum_ = {};

@@ -57,9 +57,9 @@ class StageRunner {
   // later.
   void delay_inputs_for_test() { delays_inputs_ = true; }
   // While on, training passes are repeated (Device::repeat) but in steps that watch their
-  // gradients. For a rank alone, without dropout: what a pass asks for must be told by its
-  // micro-batch, its buffers and the scale of the loss.
-  void repeat_passes(bool on) { repeats_ = on; }
+  // gradients. For a rank alone. What a pass asks for is told by its micro-batch, its buffers and
+  // the scale of the loss; the step, which dropout depends on, is then read on the device.
+  void repeat_passes(bool on);
   // Steps all of whose passes were repeated from what the device had kept.
   std::int64_t repeated_steps() const { return repeated_steps_; }
   // Whose phases passes are, from now on; null: nobody's. Must outlive the runner.
@@ -118,6 +118,7 @@ class StageRunner {
   std::vector<Place> places_;
   Pass context_;  // what all passes of a step share
   LossSum sum_;
+  std::unique_ptr<DeviceMemory> step_;  // the low half of the step, while passes are repeated
   bool repeats_ = false;
   bool repeats_now_ = false;   // in this step
   bool all_repeated_ = false;  // of it, so far

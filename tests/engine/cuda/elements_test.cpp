@@ -238,6 +238,30 @@ TEST_CASE("the factor of a single element is that of its group") {
   }
 }
 
+TEST_CASE("masks are those of the step that lies where dropout is told to look") {
+  const cpu::Dropout dropout{0.25, 42, 7, 1, cpu::DropoutSite::kMlpOutput};
+  std::uint32_t step = 6;
+  cpu::Dropout elsewhere = dropout;
+  elsewhere.step = 99;
+  elsewhere.step_at = &step;
+  const auto x = random_stored<float>(500, 8);
+  const auto drop = [&](const cpu::Dropout& by) {
+    return emulate([&](const auto& run) {
+      std::vector<float> out(x.size());
+      bodies::apply_dropout(run, out.data(), x.data(), by, 100, 500);
+      return out;
+    });
+  };
+  CHECK_FALSE(same_bits(drop(elsewhere), drop(dropout)));
+  step = 7;
+  CHECK(same_bits(drop(elsewhere), drop(dropout)));
+  std::vector<float> of_host(x.size());
+  cpu::apply_dropout(of_host.data(), x.data(), elsewhere, 100, 500);
+  CHECK(same_bits(of_host, drop(dropout)));
+  CHECK(bodies::dropout_factor(cpu::stream_of(elsewhere), 123) ==
+        bodies::dropout_factor(cpu::stream_of(dropout), 123));
+}
+
 TEST_CASE("a place is a row and a column, of 32 and of 64 bits") {
   for (const std::int64_t width : {std::int64_t{1}, std::int64_t{7}, std::int64_t{1} << 33}) {
     for (const std::int64_t i : {std::int64_t{0}, std::int64_t{4294967295},

@@ -61,12 +61,14 @@ enum class LateFault : std::uint8_t {
   kNone,
   kSameArguments,  // arguments never vary
   kSameBuffers,    // all micro-batches use the buffers of one
+  kSameMasks,      // dropout draws those of the step that was recorded
 };
 
 template <typename S>
 class LateKernels final : public engine::Kernels<S> {
  public:
-  LateKernels(engine::Kernels<S>& kernels, Queue& queue) : kernels_(kernels), queue_(queue) {}
+  LateKernels(engine::Kernels<S>& kernels, Queue& queue, LateFault fault)
+      : kernels_(kernels), queue_(queue), fault_(fault) {}
 
   void layer_norm_forward(S* y, float* mean, float* rstd, const S* x, const S* weight,
                           const S* bias, const engine::cpu::NormShape& shape) override {
@@ -150,7 +152,7 @@ class LateKernels final : public engine::Kernels<S> {
   }
   void apply_dropout(S* y, const S* x, const engine::cpu::Dropout& dropout, std::int64_t first,
                      std::int64_t count) override {
-    later([=](auto& k) { k.apply_dropout(y, x, dropout, first, count); });
+    later([=, kept = *kept(&dropout)](auto& k) { k.apply_dropout(y, x, kept, first, count); });
   }
   void token_lookup(S* out, const std::int32_t* tokens, const S* table,
                     const engine::cpu::VocabularyRange& range, std::int64_t rows,
@@ -222,13 +224,23 @@ class LateKernels final : public engine::Kernels<S> {
   void later(const Operation& operation) {
     queue_.add([operation, this] { operation(kernels_); });
   }
-  template <typename T>
-  static std::optional<T> kept(const T* value) {
-    return value == nullptr ? std::nullopt : std::optional<T>(*value);
+  std::optional<engine::cpu::Dropout> kept(const engine::cpu::Dropout* dropout) const {
+    if (dropout == nullptr) return std::nullopt;
+    engine::cpu::Dropout own = *dropout;
+    if (fault_ == LateFault::kSameMasks) own.step_at = nullptr;
+    return own;
+  }
+  std::optional<engine::cpu::AttentionDropout> kept(
+      const engine::cpu::AttentionDropout* dropout) const {
+    if (dropout == nullptr) return std::nullopt;
+    engine::cpu::AttentionDropout own = *dropout;
+    own.dropout = *kept(&own.dropout);
+    return own;
   }
 
   engine::Kernels<S>& kernels_;
   Queue& queue_;
+  const LateFault fault_;
 };
 
 class LateProducts final : public engine::Products {
@@ -349,9 +361,9 @@ class LateDevice final : public engine::Device {
   Queue queue_;
   engine::RepeatedParts<Queue::Operations> parts_;
   std::vector<std::byte> view_;
-  LateKernels<float> float32_{cpu_.kernels<float>(), queue_};
-  LateKernels<BFloat16> bfloat16_{cpu_.kernels<BFloat16>(), queue_};
-  LateKernels<Float16> float16_{cpu_.kernels<Float16>(), queue_};
+  LateKernels<float> float32_{cpu_.kernels<float>(), queue_, fault_};
+  LateKernels<BFloat16> bfloat16_{cpu_.kernels<BFloat16>(), queue_, fault_};
+  LateKernels<Float16> float16_{cpu_.kernels<Float16>(), queue_, fault_};
 };
 
 }  // namespace nqd::tests

@@ -158,7 +158,7 @@ bool SmallRun::has_same_bits(const SmallRun& other) const {
 }
 
 SmallRun small_run(const Config& config, std::int64_t steps,
-                   const std::function<std::unique_ptr<Device>()>& make_device, Repeats repeats) {
+                   const std::function<std::unique_ptr<Device>()>& make_device, bool repeats) {
   SmallRun found;
   std::mutex mutex;
   collectives::run_threads(static_cast<int>(config.parallel.ranks()), {}, [&](Communicator& world) {
@@ -167,9 +167,7 @@ SmallRun small_run(const Config& config, std::int64_t steps,
     std::unique_ptr<Device> device;
     if (make_device) device = make_device();
     RankState state(config, groups, ledger, Mutant::kNone, {}, nullptr, std::move(device));
-    if (repeats != Repeats::kWhereItMay) {
-      state.runner().repeat_passes(repeats == Repeats::kAlways);
-    }
+    if (!repeats) state.run_plainly("for the comparison");
     SmallRun mine;
     for (std::int64_t at = 1; at <= steps; ++at) {
       const StepTotals totals = step(state, groups, config, at);

@@ -40,11 +40,9 @@ struct SmallRun {
   bool has_same_bits(const SmallRun& other) const;
 };
 
-enum class Repeats : std::uint8_t { kWhereItMay, kNever, kAlways };
-
-// `make_device` for every rank; empty: CPUs.
+// `make_device` for every rank; empty: CPUs. `repeats`: else every operation is asked for.
 SmallRun small_run(const planner::Config& config, std::int64_t steps,
                    const std::function<std::unique_ptr<engine::Device>()>& make_device = {},
-                   Repeats repeats = Repeats::kWhereItMay);
+                   bool repeats = true);
 
 }  // namespace nqd::tests

@@ -13,7 +13,7 @@ inline constexpr std::int64_t kDropoutLanes = 16;
 // The factor of one element, for kernels whose elements do not come in groups.
 NQD_DEVICE inline float dropout_factor(const cpu::DropoutStream& stream, std::uint64_t element) {
   const PhiloxCounter words =
-      stream.words(element / kDropoutGroup * kDropoutLanes + element % kDropoutLanes);
+      stream.now().words(element / kDropoutGroup * kDropoutLanes + element % kDropoutLanes);
   const std::uint64_t word = element / kDropoutLanes % 4;
   const std::uint32_t low = word == 0 ? words[0] : words[1];
   const std::uint32_t high = word == 2 ? words[2] : words[3];
@@ -45,7 +45,7 @@ struct DropoutElements {
       const std::int64_t group = first / kDropoutGroup + at / kDropoutLanes;
       const std::int64_t lane = at % kDropoutLanes;
       const PhiloxCounter words =
-          stream.words(static_cast<std::uint64_t>(group * kDropoutLanes + lane));
+          stream.now().words(static_cast<std::uint64_t>(group * kDropoutLanes + lane));
       NQD_UNROLL
       for (int word = 0; word < 4; ++word) {
         const std::int64_t i = group * kDropoutGroup + word * kDropoutLanes + lane - first;

@@ -1,7 +1,6 @@
 #include "engine/cuda/gpu_device.h"
 
 #include <algorithm>
-#include <chrono>
 #include <stdexcept>
 #include <utility>
 
@@ -36,20 +35,6 @@ class CountedMemory final : public engine::DeviceMemory {
   MemoryLedger* ledger_;
   MemoryTag tag_;
   DeviceBuffer buffer_;
-};
-
-// Adds the time until its end to a count.
-class CountedWait {
- public:
-  explicit CountedWait(double& seconds) : seconds_(seconds) {}
-  ~CountedWait() { seconds_ += std::chrono::duration<double>(Clock::now() - start_).count(); }
-  CountedWait(const CountedWait&) = delete;
-  CountedWait& operator=(const CountedWait&) = delete;
-
- private:
-  using Clock = std::chrono::steady_clock;
-  double& seconds_;
-  const Clock::time_point start_ = Clock::now();
 };
 
 // Set for as long as this lives.

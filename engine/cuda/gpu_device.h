@@ -61,7 +61,7 @@ class GpuDevice final : public Device {
   // does what it must not.
   bool repeat(const Repetition& which, const std::function<void()>& body) override;
   bool can_repeat() const override { return true; }
-  double waited_s() const override { return waited_s_; }
+  double waited_s() const override { return waited_s_ + uploads_.waited_s(); }
   UncountedMemory uncounted_memory() const override;
 
  private:

@@ -13,7 +13,10 @@ void Uploads::copy(StreamHandle stream, void* to, const void* from, std::size_t 
     if (place.memory.size() == 0) {
       place.memory = PinnedBuffer(nullptr, MemoryTag::kData, kPlaceBytes);
     }
-    place.arrived.synchronize();
+    {
+      const CountedWait wait(waited_s_);
+      place.arrived.synchronize();
+    }
     std::memcpy(place.memory.data(), static_cast<const std::byte*>(from) + done, count);
     copy_async(stream, static_cast<std::byte*>(to) + done, place.memory.data(), count);
     place.arrived.record(stream);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <vector>
 
@@ -13,12 +14,27 @@
 
 namespace nqd::engine::cuda {
 
+// Adds the time until its end to a count.
+class CountedWait {
+ public:
+  explicit CountedWait(double& seconds) : seconds_(seconds) {}
+  ~CountedWait() { seconds_ += std::chrono::duration<double>(Clock::now() - start_).count(); }
+  CountedWait(const CountedWait&) = delete;
+  CountedWait& operator=(const CountedWait&) = delete;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  double& seconds_;
+  const Clock::time_point start_ = Clock::now();
+};
+
 // From the host to the device, in the order of one stream.
 class Uploads {
  public:
   // `from` may change when this returns. Waits only while all places are on their way.
   void copy(StreamHandle stream, void* to, const void* from, std::size_t bytes);
   std::size_t pinned_bytes() const;
+  double waited_s() const { return waited_s_; }
 
  private:
   // Copies of this size reach the rate of the bus.
@@ -29,6 +45,7 @@ class Uploads {
   };
   std::array<Place, 8> places_;
   std::size_t next_ = 0;
+  double waited_s_ = 0;
 };
 
 // From the device into sums of the host.

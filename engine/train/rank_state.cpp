@@ -154,7 +154,9 @@ RankState::RankState(const planner::Config& config, MeshGroups& groups, MemoryLe
       runner_(std::make_unique<StageRunner>(schedule_of(config), groups.place.pp,
                                             make_chunks(groups), store_, groups.pp.get())),
       why_plain_(why_not_repeated(config, *device_)) {
-  runner_->repeat_passes(why_plain_.empty());
+  if (why_plain_.empty()) {
+    runner_->repeat_passes(config.train.dropout ? PassRepeats::kOwn : PassRepeats::kShared);
+  }
   store_.seed_fault_for_test(store_fault(mutant));
   if (mutant == Mutant::kLateInput) runner_->delay_inputs_for_test();
   if (saved != nullptr) {
@@ -172,7 +174,7 @@ std::uint64_t RankState::packing_bytes() const {
 
 void RankState::run_plainly(std::string why) {
   why_plain_ = std::move(why);
-  runner_->repeat_passes(false);
+  runner_->repeat_passes(PassRepeats::kNone);
 }
 
 void RankState::forget_moments() {

@@ -83,9 +83,9 @@ std::size_t StageRunner::index_of(std::int64_t chunk) const {
   return static_cast<std::size_t>(found - places_.begin());
 }
 
-void StageRunner::repeat_passes(bool on) {
-  repeats_ = on;
-  if (on && !step_) {
+void StageRunner::repeat_passes(PassRepeats repeats) {
+  repeats_ = repeats;
+  if (repeats_ != PassRepeats::kNone && !step_) {
     step_ = store_.device().allocate(nullptr, MemoryTag::kWorkspace, sizeof(std::uint32_t),
                                      Reach::kOwn);
   }
@@ -95,7 +95,7 @@ void StageRunner::train(std::int64_t step, float loss_scale, const Load& load) {
   context_ = {};
   context_.step = step;
   context_.loss_scale = loss_scale;
-  if (repeats_) {
+  if (repeats_ != PassRepeats::kNone) {
     const auto low = static_cast<std::uint32_t>(step);
     store_.device().upload(step_->data(), &low, sizeof low);
     context_.step_at = reinterpret_cast<const std::uint32_t*>(step_->data());
@@ -103,7 +103,7 @@ void StageRunner::train(std::int64_t step, float loss_scale, const Load& load) {
   for (Place& place : places_)
     place.passes.assign(static_cast<std::size_t>(spec_.micro_batches), {});
   sum_ = {};
-  repeats_now_ = repeats_ && !store_.watches_gradients();
+  repeats_now_ = repeats_ != PassRepeats::kNone && !store_.watches_gradients();
   all_repeated_ = repeats_now_;
   for (const planner::Action& action : actions_) {
     const std::size_t at = index_of(action.chunk);
@@ -200,7 +200,11 @@ void StageRunner::run_units(std::size_t at, std::int64_t micro_batch, ActionKind
   constexpr std::int64_t kKinds = 4;
   const Place& place = places_[at];
   const Pass& pass = place.passes[static_cast<std::size_t>(micro_batch)];
-  const std::int64_t of_stage = static_cast<std::int64_t>(at) * spec_.micro_batches + micro_batch;
+  std::int64_t alike = micro_batch;
+  if (repeats_ == PassRepeats::kShared) {
+    alike = kind == ActionKind::kForward ? 0 : store_.first_alike(micro_batch);
+  }
+  const std::int64_t of_stage = static_cast<std::int64_t>(at) * spec_.micro_batches + alike;
   const Repetition which{
       of_stage * kKinds + static_cast<std::int64_t>(kind),
       {pass.slot, pass.stash, pass.gradient, std::bit_cast<std::int32_t>(pass.loss_scale)}};

@@ -33,6 +33,13 @@ struct LossSum {
   std::int64_t targets = 0;
 };
 
+// Which training passes a device may repeat (Device::repeat).
+enum class PassRepeats : std::uint8_t {
+  kNone,
+  kOwn,     // each that of its own micro-batch, as dropout needs
+  kShared,  // micro-batches that ask for the same repeat what one of them has
+};
+
 class StageRunner {
  public:
   // Micro-batch i of this rank; valid until the next call.
@@ -56,10 +63,10 @@ class StageRunner {
   // A defect for tests: what a chunk receives from another stage it computes with one micro-batch
   // later.
   void delay_inputs_for_test() { delays_inputs_ = true; }
-  // While on, training passes are repeated (Device::repeat) but in steps that watch their
-  // gradients. For a rank alone. What a pass asks for is told by its micro-batch, its buffers and
-  // the scale of the loss; the step, which dropout depends on, is then read on the device.
-  void repeat_passes(bool on);
+  // From now on, but in steps that watch their gradients. For a rank alone. What a pass asks for is
+  // told by its micro-batch, its buffers and the scale of the loss; the step, which dropout depends
+  // on, is then read on the device.
+  void repeat_passes(PassRepeats repeats);
   // Steps all of whose passes were repeated from what the device had kept.
   std::int64_t repeated_steps() const { return repeated_steps_; }
   // Whose phases passes are, from now on; null: nobody's. Must outlive the runner.
@@ -119,7 +126,7 @@ class StageRunner {
   Pass context_;  // what all passes of a step share
   LossSum sum_;
   std::unique_ptr<DeviceMemory> step_;  // the low half of the step, while passes are repeated
-  bool repeats_ = false;
+  PassRepeats repeats_ = PassRepeats::kNone;
   bool repeats_now_ = false;   // in this step
   bool all_repeated_ = false;  // of it, so far
   std::int64_t repeated_steps_ = 0;

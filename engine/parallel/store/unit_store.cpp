@@ -30,6 +30,32 @@ std::span<float> floats(float* data, std::int64_t count) {
   return {data, static_cast<std::size_t>(count)};
 }
 
+// Adds the squares of runs of memory to a sum, those that touch in one operation.
+class Squares {
+ public:
+  Squares(Device& device, ExactSum& sum) : device_(device), sum_(sum) {}
+
+  void add(const float* begin, std::int64_t count) {
+    if (begin == begin_ + count_) {
+      count_ += count;
+      return;
+    }
+    finish();
+    begin_ = begin;
+    count_ = count;
+  }
+  void finish() {
+    if (count_ > 0) device_.add_squares(sum_, begin_, count_);
+    count_ = 0;
+  }
+
+ private:
+  Device& device_;
+  ExactSum& sum_;
+  const float* begin_ = nullptr;
+  std::int64_t count_ = 0;
+};
+
 }  // namespace
 
 UnitStore::UnitStore(const planner::StateShape& shape, std::vector<planner::LocalUnit> units,
@@ -141,25 +167,15 @@ ExactSum UnitStore::squared(bool with_table) {
   const bool copies = layout_.shape.engine != planner::Engine::kZero1;
   const auto replicas = static_cast<std::size_t>(copies ? layout_.shape.replicas() : 1);
   const auto replica = static_cast<std::size_t>(copies ? layout_.replica : 0);
-  // Shares that touch are one operation.
-  std::span<const float> next;
-  const auto add = [&] {
-    if (next.empty()) return;
-    layout_.device.add_squares(sum, next.data(), static_cast<std::int64_t>(next.size()));
-  };
+  Squares squares(layout_.device, sum);
   for (const UnitRun& run : runs_) {
     if (!counts(run) || (is_table(run.unit) && !with_table)) continue;
     const collectives::Chunk share =
         collectives::chunk_of(static_cast<std::size_t>(run.count), replicas, replica);
-    const float* const begin = gradient(run.unit, run.begin) + share.begin;
-    if (begin == next.data() + next.size()) {
-      next = {next.data(), next.size() + share.count};
-      continue;
-    }
-    add();
-    next = {begin, share.count};
+    squares.add(gradient(run.unit, run.begin) + share.begin,
+                static_cast<std::int64_t>(share.count));
   }
-  add();
+  squares.finish();
   layout_.device.collect();
   return sum;
 }
@@ -179,10 +195,11 @@ std::int64_t UnitStore::measured_leaves() const {
 
 void UnitStore::measure(int unit, const float* leaf) {
   if (leaf == nullptr || is_table(unit)) return;
+  Squares squares(layout_.device, leaves_);
   for (const UnitRun& held : held_) {
-    if (held.unit != unit || !counts(held)) continue;
-    layout_.device.add_squares(leaves_, leaf + held.begin, held.count);
+    if (held.unit == unit && counts(held)) squares.add(leaf + held.begin, held.count);
   }
+  squares.finish();
 }
 
 void UnitStore::overflow(int unit) {

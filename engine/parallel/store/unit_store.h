@@ -29,6 +29,7 @@
 // the head's leaves, whatever the engine and the number of ranks.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -107,6 +108,11 @@ class UnitStore {
   // end_gradient, where the device has repeated what they ask for (Device::repeat). Not where
   // gradients are sharded, nor while watches_gradients().
   void count_repeated_gradient(int unit);
+  // The first micro-batch whose gradients of all units are asked for as those of this one are: with
+  // the same addresses and, where they are fresh, cleared. Not where gradients are sharded.
+  std::int64_t first_alike(std::int64_t micro_batch) const {
+    return layout_.shape.canonical() ? micro_batch : std::min<std::int64_t>(micro_batch, 1);
+  }
   // Collective. The step's gradients are summed. Throws where a unit has not had all of its
   // micro-batches. Returns the seconds that this rank has waited since the last call: communication
   // that nothing hid.

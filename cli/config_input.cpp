@@ -48,6 +48,8 @@ std::vector<Diagnostic> plan_findings(const planner::LoadedConfig& loaded,
   std::vector<Diagnostic> findings;
   for (Diagnostic diagnostic : plan.diagnostics) {
     if (diagnostic.code.starts_with("NQD12")) continue;
+    // That of a named GPU is looked up where it is (engine::on_gpus).
+    if (diagnostic.code == "NQD1304" && !plan.config.cluster.gpu.empty()) continue;
     planner::locate(diagnostic, loaded, loaded.text);
     findings.push_back(std::move(diagnostic));
   }

@@ -14,6 +14,7 @@
 #include "cli/stop_signals.h"
 #include "cli/train_run.h"
 #include "collectives/world.h"
+#include "engine/train/device_check.h"
 #include "engine/train/preflight.h"
 
 namespace nqd::cli {
@@ -57,14 +58,17 @@ int run(const Options& options, const Context& context) {
   const collectives::LaunchIdentity identity =
       collectives::read_launch_identity(!options.rendezvous.empty());
   const bool speaker = identity.rank == 0;
-  const planner::LoadedConfig loaded = load_or_throw(with_ranks(options, speaker), speaker);
+  planner::LoadedConfig loaded = load_or_throw(with_ranks(options, speaker), speaker);
   if (options.explain) {
     if (speaker) std::cout << explain_config(loaded);
     return 0;
   }
   TrainRunOptions run_options = options.run;
-  if (options.device == "cuda") run_options.device = engine::DeviceKind::kCuda;
   run_options.step_graph = !options.no_graph;
+  if (options.device == "cuda") {
+    run_options.device = engine::DeviceKind::kCuda;
+    loaded.config = engine::on_gpus(std::move(loaded.config));
+  }
   const planner::Plan plan = plan_or_throw(loaded, speaker);
   try {
     engine::require_device(run_options.device, loaded.config);

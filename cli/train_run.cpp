@@ -16,6 +16,7 @@
 #include "cli/stop_signals.h"
 #include "engine/io/safetensors.h"
 #include "engine/parallel/agree.h"
+#include "engine/train/device_check.h"
 #include "engine/train/preflight.h"
 #include "engine/train/roll_back.h"
 #include "engine/trainer.h"
@@ -89,8 +90,8 @@ std::string throughput_text(const engine::TrainResult& result, const planner::Co
   std::string text = format_short(result.tokens_per_s) + " tokens/s";
   if (result.mfu <= 0) return text;
   return text + ", MFU " + planner::percent(result.mfu) + " of " +
-         std::to_string(config.parallel.ranks()) + " x " + format_short(config.cluster.peak_flops) +
-         "FLOP/s";
+         std::to_string(engine::device_count(result.ranks)) + " x " +
+         format_short(config.cluster.peak_flops) + "FLOP/s";
 }
 
 }  // namespace
@@ -108,6 +109,12 @@ void TrainRun::Shown::take_over(const engine::TrainResult& own) {
 std::string TrainRun::output_dir() const {
   if (!options_.output_dir.empty()) return options_.output_dir;
   return "runs/" + std::filesystem::path(loaded_.config.source).stem().string();
+}
+
+// Of a CPU rank those of the stage that needs most.
+double TrainRun::host_bytes_of(int rank) const {
+  if (options_.device == engine::DeviceKind::kCpu) return plan_.memory.worst_total_bytes;
+  return engine::planned_memory_of(plan_.config, rank, options_.device).host_bytes;
 }
 
 engine::CheckpointOptions TrainRun::checkpoint_options() const {
@@ -181,7 +188,7 @@ TrainRun::Files TrainRun::open_files(const collectives::Communicator& world) con
 void TrainRun::run_rank(collectives::Communicator& world) {
   Files files;
   engine::attempt_together(world, [&] {
-    engine::check_host_memory(plan_.memory.worst_total_bytes, read_host_info(),
+    engine::check_host_memory(host_bytes_of(world.rank()), read_host_info(),
                               collectives::ranks_on_this_host(world),
                               "use a smaller micro_batch_size, a smaller model, or fewer ranks");
     files = open_files(world);

@@ -71,6 +71,7 @@ class TrainRun {
   };
 
   std::string output_dir() const;
+  double host_bytes_of(int rank) const;
   engine::CheckpointOptions checkpoint_options() const;
   bool is_time_to_stop(const engine::TrainResult& so_far) const;
   // What a rank has to show so far; the watchdog's thread may ask for it at any time.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,8 +22,10 @@
 #include "engine/train/across_ranks.h"
 #include "engine/train/closing_audit.h"
 #include "engine/train/closing_figures.h"
+#include "engine/train/device_check.h"
 #include "engine/train/host_clock.h"
 #include "engine/train/loss_scale.h"
+#include "engine/train/preflight.h"
 #include "engine/train/rank_state.h"
 #include "engine/train/replan.h"
 #include "engine/train/roll_back.h"
@@ -78,7 +81,11 @@ class Trainer {
     result_.backend = world_.backend();
     result_.data_digest = data_.digest;
     result_.data_synthetic = data_.synthetic;
-    result_.ranks = gather_identities(world_);
+    if (options_.device == DeviceKind::kCuda) {
+      join_gpus();
+    } else {
+      result_.ranks = gather_identities(world_, device_text(std::nullopt));
+    }
     result_.steps.reserve(static_cast<std::size_t>(std::min(config_.train.steps, kReservedSteps)));
     groups_ = join_mesh(world_, config_, ledger_);
     device_ = join_device(options_.device, config_, world_, groups_);
@@ -86,6 +93,22 @@ class Trainer {
       plan_ = std::move(*changed);
       groups_.reach = planner::group_reach(plan_.config);
       result_.replanned = plan_;
+    }
+  }
+
+  // Nothing is on the GPUs yet: what will not fit ends the run here.
+  void join_gpus() {
+    std::optional<FoundDevice> own;
+    attempt_together(world_, [&] { own = find_gpu(config_, world_); });
+    result_.ranks = gather_identities(world_, device_text(own));
+    attempt_together(world_, [&] {
+      check_device_memory(planned_memory_of(config_, world_.rank(), DeviceKind::kCuda).device_bytes,
+                          ranks_on_device_of(result_.ranks, world_.rank()), *own,
+                          world_.host(world_.rank()));
+    });
+    if (world_.rank() != 0) return;
+    for (const DeviceWarning& warning : device_warnings(config_.cluster.gpu, result_.ranks)) {
+      log::warn(warning.evidence + ": " + warning.next_step);
     }
   }
 

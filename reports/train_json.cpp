@@ -1,5 +1,6 @@
 #include <optional>
 
+#include "engine/train/device_check.h"
 #include "reports/envelope_json.h"
 #include "reports/evidence.h"
 #include "reports/plan_json.h"
@@ -171,10 +172,20 @@ collectives::Verdict audit_verdict(const engine::AuditRow& row) {
           .next_step = "compare the category's tensors or messages with the plan's"};
 }
 
-std::vector<collectives::Verdict> verdicts(const engine::TrainResult& result) {
+std::vector<collectives::Verdict> verdicts(const engine::TrainResult& result,
+                                           const std::string& planned_gpu) {
   std::vector<collectives::Verdict> found;
   for (const engine::AuditRow& row : result.audit) {
     if (!row.ok) found.push_back(audit_verdict(row));
+  }
+  for (const engine::DeviceWarning& warning : engine::device_warnings(planned_gpu, result.ranks)) {
+    found.push_back({.code = warning.code,
+                     .severity = "warning",
+                     .confidence = "certain",
+                     .evidence = warning.evidence,
+                     .threshold = warning.threshold,
+                     .cause = warning.cause,
+                     .next_step = warning.next_step});
   }
   if (result.fault) {
     found.push_back({.code = "run-fault",
@@ -229,7 +240,7 @@ std::string train_json(const Envelope& envelope, const engine::TrainResult& resu
   json.field("audit_ok", result.audit.empty() ? std::nullopt : std::optional(result.audit_ok));
   if (result.fault) write_fault(json, *result.fault);
   write_summary(json, result);
-  write_verdicts(json, verdicts(result));
+  write_verdicts(json, verdicts(result, plan.config.cluster.gpu));
   json.end();
   return json.take();
 }

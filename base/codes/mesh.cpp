@@ -270,6 +270,11 @@ constexpr std::array kTable = {
              "`nqd supervise --elastic` asks the planner for a mesh of the hosts that are left, "
              "with the config's model and global batch. None of that many ranks or fewer fits, or "
              "the engine runs none of them."},
+    CodeInfo{"NQD1407", "the ranks of a GPU need more memory than is free there",
+             "Before anything is allocated, the planned buffers of all ranks on a GPU are compared "
+             "with the memory that the driver says is free. Give each rank a GPU of its own, "
+             "shard more (zero3, tp), recompute, use a smaller micro-batch, or end what else uses "
+             "the GPU."},
     CodeInfo{
         "NQD1410", "a scaling campaign with a count of ranks that cannot be run",
         "`nqd scale` trains one config on every count of --ranks, and checks all of them before "

@@ -11,6 +11,16 @@ std::string version_text(int version) {
 
 }  // namespace
 
+std::uint64_t cuda_free_bytes(int index) {
+  int before = 0;
+  std::size_t free = 0;
+  std::size_t total = 0;
+  if (cudaGetDevice(&before) != cudaSuccess || cudaSetDevice(index) != cudaSuccess) return 0;
+  if (cudaMemGetInfo(&free, &total) != cudaSuccess) free = 0;
+  cudaSetDevice(before);
+  return free;
+}
+
 CudaStatus cuda_status() {
   CudaStatus status;
   status.built = true;

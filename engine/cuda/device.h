@@ -25,6 +25,10 @@ struct CudaStatus {
 // Never throws: a missing driver or device is an answer.
 CudaStatus cuda_status();
 
+// Memory of device `index` that nobody has, beside a context that this call makes where the process
+// has none there; 0 when the driver does not say. Never throws.
+std::uint64_t cuda_free_bytes(int index);
+
 // The library of matrix products, which is opened where it is used.
 struct CudaProductLibrary {
   std::string version;  // "cuBLASLt 13.0.2"; empty when it cannot be used

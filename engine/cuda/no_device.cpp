@@ -8,6 +8,8 @@ CudaStatus cuda_status() {
   return status;
 }
 
+std::uint64_t cuda_free_bytes(int) { return 0; }
+
 CudaProductLibrary cuda_product_library() { return {"", "built with NQD_WITH_CUDA=OFF"}; }
 
 }  // namespace nqd::engine

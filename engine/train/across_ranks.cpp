@@ -26,21 +26,27 @@ std::string of_rank_0(Communicator& world, const std::string& text) {
   return bytes.data();
 }
 
-std::vector<RankIdentity> gather_identities(Communicator& world) {
+std::vector<RankIdentity> gather_identities(Communicator& world, const std::string& device) {
+  using Text = std::array<char, 120>;
   struct Entry {
     std::int64_t pid = 0;
-    std::array<char, 120> host{};
+    Text host{};
+    Text device{};
+  };
+  const auto put = [](Text& to, const std::string& text) {
+    std::memcpy(to.data(), text.data(), std::min(text.size(), to.size() - 1));
   };
   Entry mine;
   mine.pid = ::getpid();
-  const std::string& host = world.host(world.rank());
-  std::memcpy(mine.host.data(), host.data(), std::min(host.size(), mine.host.size() - 1));
+  put(mine.host, world.host(world.rank()));
+  put(mine.device, device);
   std::vector<Entry> all(static_cast<std::size_t>(world.size()));
   world.all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)),
                    DType::kUInt8);
   std::vector<RankIdentity> ranks;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    ranks.push_back({static_cast<int>(i), all[i].host.data(), all[i].pid, "cpu", ""});
+    ranks.push_back(
+        {static_cast<int>(i), all[i].host.data(), all[i].pid, all[i].device.data(), ""});
   }
   return ranks;
 }

@@ -5,6 +5,7 @@
 
 #include "engine/audit.h"
 #include "engine/parallel/store/export.h"
+#include "engine/train/device_check.h"
 #include "planner/plan/time.h"
 
 namespace nqd::engine {
@@ -24,7 +25,10 @@ void settle_step_times(collectives::Communicator& control, const planner::Plan& 
   const planner::Config& config = plan.config;
   const double flops = planner::sample_flops(config.model, config.train.recompute).model *
                        static_cast<double>(config.train.global_batch_size);
-  result.mfu = planner::utilisation(config, flops / median_s);
+  // Ranks that share a GPU share its peak.
+  const double ranks_a_device =
+      static_cast<double>(result.ranks.size()) / static_cast<double>(device_count(result.ranks));
+  result.mfu = planner::utilisation(config, flops / median_s) * ranks_a_device;
 }
 
 void record_device(const RankState& state, TrainResult& result) {

@@ -16,8 +16,8 @@ namespace nqd::engine {
 
 // Collective over `control`: one sum of train.steps doubles, also when the run went on from a save
 // or stopped early. Step times become the maximum over ranks; throughput and MFU follow from their
-// median. MFU is planner::sample_flops of the global batch over the peak of all ranks; 0 where the
-// cluster has no peak.
+// median. MFU is planner::sample_flops of the global batch over the peak of the devices that
+// result.ranks compute on; 0 where the cluster has no peak.
 void settle_step_times(collectives::Communicator& control, const planner::Plan& plan,
                        TrainResult& result);
 

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/units.h"
@@ -77,6 +78,19 @@ std::unique_ptr<Device> join_device(DeviceKind kind, const planner::Config& conf
       device, [config, place = groups.place] { return planned_memory(config, place); });
   stage_messages(groups, device);
   return made;
+}
+
+FoundDevice find_gpu(const planner::Config& config, const collectives::Communicator& world) {
+  require_device(DeviceKind::kCuda, config);
+  const std::vector<CudaDevice> devices = cuda_status().devices;
+  FoundDevice found;
+  found.index = index_on_host(world) % static_cast<int>(devices.size());
+  const CudaDevice& device = devices[static_cast<std::size_t>(found.index)];
+  found.name = device.name;
+  found.uuid = collectives::uuid_text(collectives::cuda_api().identity(found.index).uuid);
+  found.total_bytes = static_cast<double>(device.memory_bytes);
+  found.free_bytes = static_cast<double>(cuda_free_bytes(found.index));
+  return found;
 }
 
 std::unique_ptr<Device> make_cpu_device(const planner::Config& config) {

@@ -7,6 +7,7 @@
 #include "collectives/communicator.h"
 #include "engine/device/device.h"
 #include "engine/parallel/mesh_groups.h"
+#include "engine/train/device_check.h"
 #include "planner/spec.h"
 
 namespace nqd::engine {
@@ -24,6 +25,10 @@ void require_device(DeviceKind kind, const planner::Config& config);
 // memory of the host. CUDA devices are dealt out to the ranks of a host in turn. Throws as above.
 std::unique_ptr<Device> join_device(DeviceKind kind, const planner::Config& config,
                                     const collectives::Communicator& world, MeshGroups& groups);
+
+// The GPU that join_device will give the calling rank, before anything is allocated there but, by
+// this call, the driver's context. Throws as require_device.
+FoundDevice find_gpu(const planner::Config& config, const collectives::Communicator& world);
 
 // On train.threads threads of the CPU.
 std::unique_ptr<Device> make_cpu_device(const planner::Config& config);

@@ -1,6 +1,7 @@
 #include "engine/train/preflight.h"
 
 #include "base/error.h"
+#include "base/ledger.h"
 #include "base/units.h"
 #include "planner/reference/reference_plan.h"
 
@@ -16,6 +17,17 @@ void check_trainable(const planner::Config& config) {
                 "run `nqd data prepare --output runs/data FILES` (for time series `nqd data "
                 "synthesize crops --output runs/data`) and set data.path: runs/data");
   }
+}
+
+RankMemory planned_memory_of(const planner::Config& config, std::int64_t rank, DeviceKind kind) {
+  const planner::StageMemory planned = planner::reference_memory(config, rank);
+  if (kind == DeviceKind::kCpu) return {planned.total_bytes, 0};
+  const auto bytes_of = [&](MemoryTag tag) {
+    const auto found = planned.categories.find(std::string(name(tag)));
+    return found == planned.categories.end() ? 0.0 : found->second;
+  };
+  const double copy = bytes_of(MemoryTag::kCheckpoint);
+  return {copy + bytes_of(MemoryTag::kData), planned.total_bytes - copy};
 }
 
 void check_host_memory(double bytes_per_rank, const HostInfo& host, int ranks_here,

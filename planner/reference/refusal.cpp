@@ -87,8 +87,12 @@ Refusal refused_training(const TrainSpec& train) {
 
 Refusal refused_devices(const ClusterSpec& cluster) {
   if (!has_devices(cluster)) return {};
-  return refuse("a plan for cluster `" + cluster.preset + "`: its ranks are CPU cores here",
-                "set cluster.preset: cpu-host");
+  return refuse("a plan for " +
+                    (cluster.preset.empty() ? std::string("a cluster with a stated device peak")
+                                            : "cluster `" + cluster.preset + "`") +
+                    ": its ranks are CPU cores here",
+                "pass --device cuda to `nqd train` on a host with GPUs, or set cluster.preset: "
+                "cpu-host");
 }
 
 }  // namespace

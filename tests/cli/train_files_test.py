@@ -55,7 +55,10 @@ class Files(NqdTestCase):
         if "CUDA" in doctor and " x " in doctor[doctor.index("CUDA"):].splitlines()[0]:
             self.skipTest("there is a CUDA device")
         output = self.scratch / "run-cuda"
-        arguments = self.train_arguments(output, *self.STEPS, "--ranks", 2, "--device", "cuda")
+        arguments = self.train_arguments(output, *self.STEPS, "--ranks", 2, "--set", "cluster.preset=dgx-h100")
+        _, err = self.assertCode(2, nqd(*arguments))
+        self.assertIn("--device cuda", err)
+        arguments += ["--device", "cuda"]
         _, err = self.assertCode(3, nqd(*arguments))
         self.assertIn("NQD3060", err)
         self.assertFalse(output.exists(), "a refused run makes nothing")

@@ -64,6 +64,10 @@ TEST_CASE("what does not run says why") {
   CHECK(refused([](Config& c) { c.train.optimizer.offload = true; }) == "an offloaded optimizer");
   CHECK(refused([](Config& c) { c.cluster.preset = "h100-sxm"; }) ==
         "a plan for cluster `h100-sxm`: its ranks are CPU cores here");
+  CHECK(refused([](Config& c) {
+          c.cluster.preset.clear();
+          c.cluster.peak_flops = 989e12;
+        }) == "a plan for a cluster with a stated device peak: its ranks are CPU cores here");
   CHECK(refused([](Config& c) { c.parallel.tp = 8; }) == "tp = 8 with kv_heads = 4");
   CHECK(refused([](Config& c) {
           c.model.kv_heads = 2;

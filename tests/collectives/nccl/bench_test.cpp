@@ -125,6 +125,14 @@ TEST_CASE("a wrong element on a device is counted") {
   });
 }
 
+TEST_CASE("pairs of GPUs are counted by what joins them") {
+  std::vector<DeviceRecord> devices(3);
+  devices[0].peers = {"X", "NVL", "SYS"};
+  devices[1].peers = {"NVL", "X", "NVL"};
+  devices[2].peers = {"SYS", "NVL", "X"};
+  CHECK(pairs_text(devices) == "3 GPUs, 3 pairs: 2 NVL, 1 SYS");
+}
+
 TEST_CASE("devices of a job, and the way between PCI devices") {
   CHECK(pci_relation("pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:00.0/0000:18:00.0", 0,
                      "pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/0000:19:00.0", 0) == "PIX");

@@ -11,8 +11,8 @@ import subprocess
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# What nqd and peers open when they first need it, by the start of the file's name.
-OPENED_LIBRARIES = ("libnccl.so.", "libcublasLt.so.", "libcudnn.so.")
+# What nqd opens when it first needs it; cuBLASLt of the toolkit that built it.
+OPENED_LIBRARIES = ("libnccl.so.2", "libcublasLt.so.13", "libcublasLt.so.12", "libcudnn.so.9")
 
 
 @dataclasses.dataclass
@@ -58,7 +58,7 @@ def library_folders(python, known):
                               text=True, check=False, timeout=30)
         for site in filter(None, done.stdout.splitlines()):
             places += sorted(pathlib.Path(site).glob("nvidia/*/lib"))
-    return [str(place) for place in places if any(list(place.glob(name + "*")) for name in wanted)]
+    return [str(place) for place in places if any((place / name).exists() for name in wanted)]
 
 
 def loader_knows():

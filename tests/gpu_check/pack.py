@@ -119,15 +119,19 @@ def pack(build, target):
         print(f"gpu_check: {build / 'cli/nqd'} does not exist: cmake --preset cuda-carry && cmake --build --preset "
               "cuda-carry", file=sys.stderr)
         return 3
+    part = target.with_name(target.name + ".part")
     try:
         check_target(target)
         check_portable(build)
-        shutil.rmtree(target, ignore_errors=True)
-        carried = fill(build, target)
+        shutil.rmtree(part, ignore_errors=True)
+        carried = fill(build, part)
         record = {"git_describe": report.describe(), "libraries": sorted(carried), "packed_at": report.now()}
-        (target / "packed.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        check_size(total_bytes(target))
+        (part / "packed.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        check_size(total_bytes(part))
+        shutil.rmtree(target, ignore_errors=True)
+        part.rename(target)
     except Refusal as why:
+        shutil.rmtree(part, ignore_errors=True)
         print(f"gpu_check: {build} cannot be carried: {why}", file=sys.stderr)
         return 1
     print(f"{total_bytes(target) / 2**20:.1f} MiB in {target}, with {', '.join(sorted(carried))}; on the box: "

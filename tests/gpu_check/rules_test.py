@@ -142,6 +142,24 @@ class Budgets(unittest.TestCase):
             self.assertIn("exit code 127", why)
 
 
+class Libraries(unittest.TestCase):
+    def test_those_of_python_packages_are_found_where_the_loader_knows_none(self):
+        with tempfile.TemporaryDirectory() as name:
+            packages = pathlib.Path(name)
+            for package, library in (("nccl", "libnccl.so.2"), ("cu13", "libcublasLt.so.13"), ("other", "libx.so.1")):
+                (packages / "nvidia" / package / "lib").mkdir(parents=True)
+                (packages / "nvidia" / package / "lib" / library).write_text("")
+            python = packages / "python"
+            python.write_text(f"#!/bin/sh\necho {name}\n", encoding="utf-8")
+            python.chmod(0o755)
+
+            def found(known):
+                folders = boxes.library_folders(str(python), known)
+                return [one.split("/")[-2] for one in folders if one.startswith(name)]
+            self.assertEqual(found(""), ["cu13", "nccl"])
+            self.assertEqual(found("\tlibnccl.so.2 (libc6,x86-64) => /usr/lib/libnccl.so.2\n"), ["cu13"])
+
+
 class Parity(unittest.TestCase):
     def evidence(self, losses, audit_ok=True):
         return {"steps": [{"loss": loss} for loss in losses], "audit_ok": audit_ok, "backend": "local"}
@@ -294,6 +312,18 @@ class Pack(unittest.TestCase):
             cache.write_text("NQD_NATIVE:BOOL=ON\n")
             with self.assertRaises(pack.Refusal):
                 pack.check_portable(pathlib.Path(name))
+
+    def test_a_pack_that_is_refused_leaves_nothing(self):
+        with tempfile.TemporaryDirectory() as name:
+            build, target = pathlib.Path(name) / "build", pathlib.Path(name) / "pack"
+            (build / "cli").mkdir(parents=True)
+            (build / "CMakeCache.txt").write_text("NQD_NATIVE:BOOL=ON\n")
+            with contextlib.redirect_stderr(io.StringIO()) as said:
+                self.assertEqual(pack.pack(build, target), 3)
+                (build / "cli/nqd").write_text("")
+                self.assertEqual(pack.pack(build, target), 1)
+            self.assertIn("NQD_NATIVE=ON", said.getvalue())
+            self.assertEqual([one.name for one in pathlib.Path(name).iterdir()], ["build"])
 
     def test_files_that_go_along_exist(self):
         for name in (*pack.FILES, *pack.FOLDERS):

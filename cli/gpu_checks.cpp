@@ -13,6 +13,7 @@
 #include "collectives/nccl/nccl_library.h"
 #include "collectives/nccl/topology.h"
 #include "collectives/world.h"
+#include "engine/cuda/cudnn/fused_attention.h"
 #include "engine/cuda/device.h"
 
 namespace nqd::cli {
@@ -84,6 +85,14 @@ MachineCheck check_products() {
               "their folder in LD_LIBRARY_PATH");
 }
 
+// Absent: own kernels compute attention.
+MachineCheck check_attention(const engine::cuda::FusedAttentionStatus& status) {
+  if (!status.version.empty()) return ok("cuDNN", status.version);
+  return warn("cuDNN", status.reason,
+              "attention on a GPU is slower without: install cuDNN, or name its folder in "
+              "LD_LIBRARY_PATH");
+}
+
 MachineCheck check_nccl(const collectives::NcclLibrary& nccl) {
   if (!nccl.built) return ok("NCCL", "off in this build (NQD_WITH_NCCL)");
   if (!nccl.reason.empty()) {
@@ -143,6 +152,8 @@ std::vector<MachineCheck> check_gpus() {
   std::vector<MachineCheck> checks = {check_nccl(collectives::nccl_library()), check_cuda(cuda)};
   if (!cuda.built) return checks;
   checks.push_back(check_products());
+  const engine::cuda::FusedAttentionStatus attention = engine::cuda::fused_attention_status();
+  if (attention.built) checks.push_back(check_attention(attention));
   if (cuda.devices.size() > 1) {
     try {
       checks.push_back(check_peers(static_cast<int>(cuda.devices.size())));

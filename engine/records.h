@@ -137,6 +137,8 @@ struct TrainResult {
   std::string weights_sha256;  // of the final float32 weights, all tensors whole: equal on any mesh
   std::string gemm_library;
   std::string gemm_core;
+  // On a GPU: Device::attention_library at the end of the run.
+  std::string attention_library;
   // Of rank 0; nothing where the host computes.
   std::optional<StepGraphRecord> step_graph;
   std::optional<UncountedMemory> uncounted_memory;

@@ -321,6 +321,7 @@ class Trainer {
     result_.noise_scale = noise_.sequences();
     result_.checkpoints = checkpoints_.finish();
     record_device(*state_, result_);
+    result_.attention_library = state_->device().attention_library();
     // A run that was already complete has done nothing that could be compared with its plan.
     if (!result_.steps.empty()) audit();
     hand_out_weights(world_, config_, state_->store(), options_.on_weights, result_);

@@ -117,6 +117,9 @@ engine::TrainResult read_train(const JsonField& json, const Envelope& envelope) 
   result.gemm_library = json.at("gemm_library").text_or("");
   result.gemm_core = json.at("gemm_core").text_or("");
   read_device(json, result);
+  if (const auto attention = json.find("attention_library")) {
+    result.attention_library = attention->text();
+  }
   result.backend = envelope.backend;
   result.ranks = envelope.ranks;
   if (const auto fault = json.find("fault")) result.fault = read_fault(*fault);

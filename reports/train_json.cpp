@@ -229,6 +229,7 @@ std::string train_json(const Envelope& envelope, const engine::TrainResult& resu
   json.field("gemm_library", known(result.gemm_library));
   json.field("gemm_core", known(result.gemm_core));
   write_device(json, result);
+  json.field("attention_library", known(result.attention_library));
   json.field("weights_sha256", known(result.weights_sha256));
   json.key("audit").begin_array();
   for (const engine::AuditRow& row : result.audit) write_audit_row(json, row);

@@ -30,8 +30,14 @@ using planner::Kernel;
 using planner::KernelCall;
 using Clock = std::chrono::steady_clock;
 
-// Operands rotate through this much: more than a private cache holds, as the layers of a model do.
+// Operands rotate through this much: more than a private cache holds, as the layers of a model do;
+// a GPU's is shared by all that it runs.
 constexpr std::int64_t kRotateBytes = std::int64_t{32} << 20;
+constexpr std::int64_t kRotateBytesOfGpu = std::int64_t{256} << 20;
+
+// Calls of a sample where the device works beside the host: so many hide what it costs to ask for
+// one, as in a step, which is asked for ahead.
+constexpr int kCallsAhead = 16;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -124,9 +130,9 @@ class EngineBench {
     rows_.push_back(row_of("step"));
     samples_.resize(rows_.size());
     for (int round = 0; round < options_.rounds; ++round) {
-      CpuDevice device(static_cast<int>(solo_.train.threads));
-      time_kernels(solo_, device, 0, of_config);
-      time_kernels(other_, device, of_config, rows_.size() - 1);
+      const std::unique_ptr<Device> device = make_device();
+      time_kernels(solo_, *device, 0, of_config);
+      time_kernels(other_, *device, of_config, rows_.size() - 1);
       time_steps();
     }
     for (std::size_t i = 0; i < rows_.size(); ++i) {
@@ -137,6 +143,11 @@ class EngineBench {
   }
 
  private:
+  std::unique_ptr<Device> make_device() const {
+    if (options_.make_device) return options_.make_device(collectives::rank_on_this_host(world_));
+    return std::make_unique<CpuDevice>(static_cast<int>(solo_.train.threads));
+  }
+
   KernelRow row_of(std::string kernel) const {
     KernelRow row;
     row.kernel = std::move(kernel);
@@ -165,9 +176,10 @@ class EngineBench {
   void time_kernels(const planner::Config& config, Device& device, std::size_t begin,
                     std::size_t end) {
     KernelRunner runner(config, device);
+    const bool ahead = !device.is_host();
     for (std::size_t i = begin; i < end; ++i) {
-      const auto kernel = runner.prepare(calls_[i], kRotateBytes);
-      time(samples_[i], [&] { kernel->run(); });
+      const auto kernel = runner.prepare(calls_[i], ahead ? kRotateBytesOfGpu : kRotateBytes);
+      time(samples_[i], device, ahead ? kCallsAhead : 1, [&] { kernel->run(); });
     }
   }
 
@@ -175,11 +187,11 @@ class EngineBench {
   void time_steps() {
     MemoryLedger ledger;
     MeshGroups alone;
-    RankState state(solo_, alone, ledger, Mutant::kNone, {});
+    RankState state(solo_, alone, ledger, Mutant::kNone, {}, nullptr, make_device());
     const std::vector<std::int32_t> targets = targets_of(solo_);
     const std::vector<std::byte> inputs = inputs_of(solo_);
     std::int64_t step = 0;
-    time(samples_.back(), [&] {
+    time(samples_.back(), state.store().device(), 1, [&] {
       UnitStore& store = state.store();
       store.begin_step();
       state.runner().train(++step, 1.0F, [&](std::int64_t) { return Batch{inputs, targets, 0}; });
@@ -189,14 +201,17 @@ class EngineBench {
     });
   }
 
+  // A sample is of `calls` calls.
   template <typename Work>
-  void time(std::vector<double>& samples, const Work& work) {
+  void time(std::vector<double>& samples, Device& device, int calls, const Work& work) {
     work();
+    device.synchronize();
     world_.barrier();
     for (int i = 0; i < options_.iterations; ++i) {
       const Clock::time_point start = Clock::now();
-      work();
-      samples.push_back(seconds_since(start));
+      for (int call = 0; call < calls; ++call) work();
+      device.synchronize();
+      samples.push_back(seconds_since(start) / calls);
     }
   }
 

@@ -2,11 +2,14 @@
 // them.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "collectives/bench/bench.h"
 #include "collectives/communicator.h"
+#include "engine/device/device.h"
 #include "planner/spec.h"
 
 namespace nqd::engine {
@@ -15,6 +18,9 @@ struct EngineBenchOptions {
   int iterations = 10;  // timed calls of a kernel, and steps, in each round; at least 1
   int rounds = 3;       // of all kernels, one after the other; at least 1
   std::function<void(const collectives::KernelRow&)> on_row = {};  // of the last round, on rank 0
+  // The device of the calling rank, the `place`-th of its host, for each round anew; empty: the
+  // config's threads of the CPU.
+  std::function<std::unique_ptr<Device>(std::int64_t place)> make_device = {};
 };
 
 // The config that a rank runs alone in a bench: one micro-batch on a mesh of one rank, without

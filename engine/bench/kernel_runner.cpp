@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "engine/bench/operands.h"
 #include "engine/bench/state_passes.h"
@@ -33,16 +34,18 @@ class TypedRunner final : public KernelRunner::Impl {
         context_(make_context(config, device)) {
     const RankShape& s = context_.shape;
     if (s.rotary) {
-      cpu::rotary_table(context_.workspace.rotary,
-                        context_.workspace.rotary + s.sequence * s.head_width / 2, s.sequence,
+      const std::int64_t half = s.sequence * s.head_width / 2;
+      std::vector<float> table(static_cast<std::size_t>(2 * half));
+      cpu::rotary_table(table.data(), table.data() + half, s.sequence,
                         rotary_frequencies(config.model, s.head_width));
+      device.upload(context_.workspace.rotary, table.data(), table.size() * sizeof(float));
     }
   }
 
   std::unique_ptr<KernelCase> prepare(const KernelCall& call, std::int64_t rotate_bytes) override {
     OperandLayout layout;
     KernelAction action = make_action(call, layout);
-    return std::make_unique<KernelCase>(layout, rotate_bytes, std::move(action));
+    return std::make_unique<KernelCase>(layout, rotate_bytes, context_.device, std::move(action));
   }
 
  private:
@@ -239,8 +242,7 @@ class TypedRunner final : public KernelRunner::Impl {
       if (backward) {
         context_.kernels.cross_entropy_backward(x, target, most, sum, 1.0F, all);
       } else {
-        context_.kernels.cross_entropy_maximum(most, x, all);
-        context_.kernels.cross_entropy_sums(sum, sum + all.rows, x, target, most, all);
+        context_.kernels.cross_entropy_statistics(most, sum, sum + all.rows, x, target, all);
       }
     };
   }

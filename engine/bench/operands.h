@@ -5,12 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "base/ledger.h"
 #include "engine/cpu/storage.h"
+#include "engine/device/device.h"
 
 namespace nqd::engine {
 
@@ -69,19 +71,25 @@ std::span<T> span_at(std::byte* copy, std::int64_t offset, std::int64_t begin, s
   return {at<T>(copy, offset) + begin, static_cast<std::size_t>(end - begin)};
 }
 
+// In the memory of a device, which must outlive them.
 class OperandCopies {
  public:
-  OperandCopies(const OperandLayout& layout, std::int64_t rotate_bytes)
+  OperandCopies(const OperandLayout& layout, std::int64_t rotate_bytes, Device& device)
       : stride_(layout.bytes()),
         count_(std::clamp<std::int64_t>(rotate_bytes / std::max<std::int64_t>(stride_, 1), 2,
                                         kMostCopies)),
-        memory_(nullptr, MemoryTag::kWorkspace, static_cast<std::size_t>(stride_ * count_)) {
-    for (std::int64_t i = 0; i < count_; ++i) layout.fill(memory_.as<std::byte>() + i * stride_);
+        memory_(device.allocate(nullptr, MemoryTag::kWorkspace,
+                                static_cast<std::size_t>(stride_ * count_), Reach::kOwn)) {
+    std::vector<std::byte> copy(static_cast<std::size_t>(stride_));
+    layout.fill(copy.data());
+    for (std::int64_t i = 0; i < count_; ++i) {
+      device.upload(memory_->data() + i * stride_, copy.data(), copy.size());
+    }
   }
 
   std::byte* next() {
     turn_ = (turn_ + 1) % count_;
-    return memory_.as<std::byte>() + turn_ * stride_;
+    return memory_->data() + turn_ * stride_;
   }
 
  private:
@@ -90,15 +98,16 @@ class OperandCopies {
   std::int64_t stride_;
   std::int64_t count_;
   std::int64_t turn_ = 0;
-  Buffer memory_;
+  std::unique_ptr<DeviceMemory> memory_;
 };
 
 // One call, ready to run again and again. Successive runs rotate through copies of the operands,
 // so that they come from where a step that touches other layers in between would find them.
 class KernelCase {
  public:
-  KernelCase(const OperandLayout& layout, std::int64_t rotate_bytes, KernelAction action)
-      : copies_(layout, rotate_bytes), action_(std::move(action)) {}
+  KernelCase(const OperandLayout& layout, std::int64_t rotate_bytes, Device& device,
+             KernelAction action)
+      : copies_(layout, rotate_bytes, device), action_(std::move(action)) {}
   void run() { action_(copies_.next()); }
 
  private:

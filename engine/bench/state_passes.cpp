@@ -26,11 +26,11 @@ KernelAction state_pass(const planner::KernelCall& call, OperandLayout& layout, 
       };
     case Kernel::kAdamw:
       return [=, &device](std::byte* copy) {
-        device.adamw_step(all(copy, w), all(copy, g), all(copy, m), all(copy, v), 1, {});
+        device.adamw_step(all(copy, w), all(copy, g), all(copy, m), all(copy, v), 1, {}, {});
       };
     default:
       return [=, &device](std::byte* copy) {
-        device.sgd_step(all(copy, w), all(copy, g), all(copy, m), {});
+        device.sgd_step(all(copy, w), all(copy, g), all(copy, m), {}, {});
       };
   }
 }

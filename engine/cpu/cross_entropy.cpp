@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstddef>
+#include <cstring>
 #include <limits>
 
 #include "engine/cpu/math.h"
@@ -70,6 +72,19 @@ void cross_entropy_sums(Compute<S>* sum, Compute<S>* target_logit, const S* logi
   }
 }
 
+template <typename S>
+void cross_entropy_statistics(Compute<S>* maximum, Compute<S>* sum, Compute<S>* target_logit,
+                              const S* logits, const std::int32_t* targets,
+                              const LogitsShape& shape) {
+  LogitsShape one = shape;
+  one.rows = 1;
+  for (std::int64_t row = 0; row < shape.rows; ++row) {
+    const S* x = logits + row * shape.stride;
+    cross_entropy_maximum(maximum + row, x, one);
+    cross_entropy_sums(sum + row, target_logit + row, x, targets + row, maximum + row, one);
+  }
+}
+
 template <typename T>
 void cross_entropy_losses(double* loss, const T* maximum, const T* sum, const T* target_logit,
                           const std::int32_t* targets, std::int64_t rows) {
@@ -104,6 +119,31 @@ void cross_entropy_backward(S* logits, const std::int32_t* targets, const Comput
   }
 }
 
+template <typename S>
+void cross_entropy_backward_narrow(float* logits, const std::int32_t* targets, const float* maximum,
+                                   const float* sum, float scale, const LogitsShape& shape) {
+  constexpr std::int64_t kChunk = 256;
+  LogitsShape one = shape;
+  one.rows = 1;
+  for (std::int64_t row = 0; row < shape.rows; ++row) {
+    float* const x = logits + row * shape.stride;
+    cross_entropy_backward(x, targets + row, maximum + row, sum + row, scale, one);
+    // A chunk's place ends before the next chunk's values begin.
+    for (std::int64_t first = 0; first < shape.stride; first += kChunk) {
+      const std::int64_t count = std::min(kChunk, shape.stride - first);
+      S stored[kChunk];
+      for (std::int64_t i = 0; i < count; ++i) stored[i] = narrow<S>(x[first + i]);
+      std::memcpy(reinterpret_cast<std::byte*>(x) + first * static_cast<std::int64_t>(sizeof(S)),
+                  stored, static_cast<std::size_t>(count) * sizeof(S));
+    }
+  }
+}
+
+template void cross_entropy_backward_narrow<BFloat16>(float*, const std::int32_t*, const float*,
+                                                      const float*, float, const LogitsShape&);
+template void cross_entropy_backward_narrow<Float16>(float*, const std::int32_t*, const float*,
+                                                     const float*, float, const LogitsShape&);
+
 template void cross_entropy_losses<float>(double*, const float*, const float*, const float*,
                                           const std::int32_t*, std::int64_t);
 template void cross_entropy_losses<double>(double*, const double*, const double*, const double*,
@@ -113,6 +153,8 @@ template void cross_entropy_losses<double>(double*, const double*, const double*
   template void cross_entropy_maximum<S>(Compute<S>*, const S*, const LogitsShape&);           \
   template void cross_entropy_sums<S>(Compute<S>*, Compute<S>*, const S*, const std::int32_t*, \
                                       const Compute<S>*, const LogitsShape&);                  \
+  template void cross_entropy_statistics<S>(Compute<S>*, Compute<S>*, Compute<S>*, const S*,   \
+                                            const std::int32_t*, const LogitsShape&);          \
   template void cross_entropy_backward<S>(S*, const std::int32_t*, const Compute<S>*,          \
                                           const Compute<S>*, Compute<S>, const LogitsShape&)
 

@@ -42,6 +42,12 @@ void cross_entropy_sums(Compute<S>* sum, Compute<S>* target_logit, const S* logi
                         const std::int32_t* targets, const Compute<S>* maximum,
                         const LogitsShape& shape);
 
+// Both steps, where one rank has the whole vocabulary.
+template <typename S>
+void cross_entropy_statistics(Compute<S>* maximum, Compute<S>* sum, Compute<S>* target_logit,
+                              const S* logits, const std::int32_t* targets,
+                              const LogitsShape& shape);
+
 // loss[row] = maximum − target_logit + log(sum) in double, in that order, 0 in masked rows.
 template <typename T>
 void cross_entropy_losses(double* loss, const T* maximum, const T* sum, const T* target_logit,
@@ -51,5 +57,11 @@ void cross_entropy_losses(double* loss, const T* maximum, const T* sum, const T*
 template <typename S>
 void cross_entropy_backward(S* logits, const std::int32_t* targets, const Compute<S>* maximum,
                             const Compute<S>* sum, Compute<S> scale, const LogitsShape& shape);
+
+// The same of float32 logits, the gradient rounded to S, 16 bits: it begins where the row of logits
+// does, so that its rows are 2 · stride elements of S apart. What follows it in a row is undefined.
+template <typename S>
+void cross_entropy_backward_narrow(float* logits, const std::int32_t* targets, const float* maximum,
+                                   const float* sum, float scale, const LogitsShape& shape);
 
 }  // namespace nqd::engine::cpu

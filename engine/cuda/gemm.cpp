@@ -1,31 +1,29 @@
 #include "engine/cuda/gemm.h"
 
 #include <cublasLt.h>
-#include <dlfcn.h>
 
 #include <array>
 #include <bit>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "base/error.h"
 #include "engine/cuda/device.h"
+#include "engine/cuda/shared_library.h"
 
 namespace nqd::engine::cuda {
 namespace {
 
 // The functions of the library that are used.
-class Library {
- public:
-  // Opened once; empty() when it cannot be.
+struct Library : SharedLibrary {
+  // Opened once; has a reason() where it cannot be.
   static const Library& get() {
     static const Library library;
     return library;
   }
-  bool empty() const { return !reason.empty(); }
 
-  std::string reason;  // why it cannot be used
   decltype(&cublasLtGetVersion) version = nullptr;
   decltype(&cublasLtGetStatusName) status_name = nullptr;
   decltype(&cublasLtCreate) create = nullptr;
@@ -42,16 +40,8 @@ class Library {
   decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic = nullptr;
 
  private:
-  Library() {
-    const std::string name = "libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR);
-    // Beside what the loader finds, where the toolkit installs itself.
-    for (const std::string& path : {name, "/usr/local/cuda/lib64/" + name}) {
-      handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-      if (handle_ != nullptr) break;
-      if (reason.empty()) reason = dlerror();
-    }
-    if (handle_ == nullptr) return;
-    reason.clear();
+  // Beside what the loader finds, where the toolkit installs itself.
+  Library() : SharedLibrary({file_name(), "/usr/local/cuda/lib64/" + file_name()}) {
     load(version, "cublasLtGetVersion");
     load(status_name, "cublasLtGetStatusName");
     load(create, "cublasLtCreate");
@@ -67,14 +57,7 @@ class Library {
     load(preference_set, "cublasLtMatmulPreferenceSetAttribute");
     load(heuristic, "cublasLtMatmulAlgoGetHeuristic");
   }
-
-  template <typename F>
-  void load(F& function, const char* name) {
-    function = reinterpret_cast<F>(dlsym(handle_, name));
-    if (function == nullptr) reason = std::string("no ") + name + " in cuBLASLt";
-  }
-
-  void* handle_ = nullptr;  // stays open: other code of the process may use it too
+  static std::string file_name() { return "libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR); }
 };
 
 void check_lt(cublasStatus_t status, const std::string& call) {
@@ -138,7 +121,7 @@ class Owned {
 };
 
 // Everything that a choice depends on.
-using Key = std::array<std::int64_t, 18>;
+using Key = std::array<std::int64_t, 19>;
 
 Key key_of(const FixedProduct& p, const GemmEpilogue& e) {
   const auto number = [](auto value) { return static_cast<std::int64_t>(value); };
@@ -159,7 +142,13 @@ Key key_of(const FixedProduct& p, const GemmEpilogue& e) {
           number(alignment_of(p.b.data)),
           number(alignment_of(p.c.data)),
           number(alignment_of(e.vector)),
-          number(alignment_of(e.aux))};
+          number(alignment_of(e.aux)),
+          number(alignment_of(e.addend))};
+}
+
+// What the library asks of the matrix beside a GELU (cublasLt.h, EPILOGUE_AUX_LD).
+bool takes_aux(const GemmEpilogue& e) {
+  return e.aux == nullptr || (e.aux_stride % 8 == 0 && alignment_of(e.aux) >= 16);
 }
 
 }  // namespace
@@ -176,7 +165,7 @@ struct CudaGemm::State {
     Owned<cublasLtMatrixLayout_t> left;   // op(B)ᵀ
     Owned<cublasLtMatrixLayout_t> right;  // op(A)ᵀ
     Owned<cublasLtMatrixLayout_t> result;
-    cublasLtMatmulAlgo_t algorithm{};
+    std::optional<cublasLtMatmulAlgo_t> algorithm;  // none: the library has none
   };
 
   State(void* memory, std::size_t bytes, Float32Products products)
@@ -236,7 +225,7 @@ struct CudaGemm::State {
     }
     if (e.aux != nullptr) set(choice, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, e.aux_stride);
     point(choice, e);
-    choose(choice, p);
+    choose(choice, p, e);
   }
 
   // The addresses that an epilogue uses, which change from call to call.
@@ -245,34 +234,44 @@ struct CudaGemm::State {
     if (e.aux != nullptr) set(choice, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, e.aux);
   }
 
-  void choose(Choice& choice, const FixedProduct& p) {
+  void choose(Choice& choice, const FixedProduct& p, const GemmEpilogue& e) {
     Owned<cublasLtMatmulPreference_t> preference(lt.preference_destroy);
     check_lt(lt.preference_create(&preference.value), "cublasLtMatmulPreferenceCreate");
     const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
       check_lt(lt.preference_set(preference.value, attribute, &value, sizeof value),
                "cublasLtMatmulPreferenceSetAttribute");
     };
+    const void* const added = e.addend == nullptr ? p.c.data : e.addend;
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(p.b.data));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(p.a.data));
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(p.c.data));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(added));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(p.c.data));
     cublasLtMatmulHeuristicResult_t best{};
     int found = 0;
-    check_lt(
+    const cublasStatus_t status =
         lt.heuristic(handle.value, choice.desc.value, choice.left.value, choice.right.value,
-                     choice.result.value, choice.result.value, preference.value, 1, &best, &found),
-        "cublasLtMatmulAlgoGetHeuristic for " + std::to_string(p.m) + " x " + std::to_string(p.n) +
-            " x " + std::to_string(p.k));
-    if (found == 0) check_lt(CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmulAlgoGetHeuristic");
-    choice.algorithm = best.algo;
+                     choice.result.value, choice.result.value, preference.value, 1, &best, &found);
+    if (status != CUBLAS_STATUS_NOT_SUPPORTED) check_lt(status, "cublasLtMatmulAlgoGetHeuristic");
+    if (status == CUBLAS_STATUS_SUCCESS && found > 0) choice.algorithm = best.algo;
+  }
+
+  void run(StreamHandle stream, Choice& choice, const FixedProduct& p, const GemmEpilogue& e) {
+    point(choice, e);
+    const bool adds = p.accumulate || e.addend != nullptr;
+    const float beta = adds ? 1.0F : 0.0F;
+    const void* const added = e.addend == nullptr ? p.c.data : e.addend;
+    check_lt(lt.matmul(handle.value, choice.desc.value, &p.alpha, p.b.data, choice.left.value,
+                       p.a.data, choice.right.value, &beta, added, choice.result.value, p.c.data,
+                       choice.result.value, &*choice.algorithm, workspace, workspace_bytes, stream),
+             "cublasLtMatmul");
   }
 };
 
 CudaGemm::CudaGemm(void* workspace, std::size_t workspace_bytes, Float32Products float32) {
   const Library& lt = Library::get();
-  if (lt.empty()) {
-    throw Error(ExitCode::kEnvironment, "NQD3061", "cuBLASLt cannot be used: " + lt.reason,
+  if (!lt.reason().empty()) {
+    throw Error(ExitCode::kEnvironment, "NQD3061", "cuBLASLt cannot be used: " + lt.reason(),
                 "install the CUDA toolkit's libraries, or name their folder in LD_LIBRARY_PATH");
   }
   state_ = std::make_unique<State>(workspace, workspace_bytes, float32);
@@ -287,16 +286,20 @@ bool CudaGemm::takes(const FixedProduct& product) {
 }
 
 void CudaGemm::run(StreamHandle stream, const FixedProduct& product, const GemmEpilogue& epilogue) {
-  if (product.m == 0 || product.n == 0) return;
+  if (try_run(stream, product, epilogue)) return;
+  check_lt(CUBLAS_STATUS_NOT_SUPPORTED,
+           "cublasLtMatmulAlgoGetHeuristic for " + std::to_string(product.m) + " x " +
+               std::to_string(product.n) + " x " + std::to_string(product.k));
+}
+
+bool CudaGemm::try_run(StreamHandle stream, const FixedProduct& product,
+                       const GemmEpilogue& epilogue) {
+  if (product.m == 0 || product.n == 0) return true;
+  if (!takes_aux(epilogue)) return false;
   State::Choice& choice = state_->choice_of(product, epilogue);
-  state_->point(choice, epilogue);
-  const float beta = product.accumulate ? 1.0F : 0.0F;
-  check_lt(
-      state_->lt.matmul(state_->handle.value, choice.desc.value, &product.alpha, product.b.data,
-                        choice.left.value, product.a.data, choice.right.value, &beta,
-                        product.c.data, choice.result.value, product.c.data, choice.result.value,
-                        &choice.algorithm, state_->workspace, state_->workspace_bytes, stream),
-      "cublasLtMatmul");
+  if (!choice.algorithm) return false;
+  state_->run(stream, choice, product, epilogue);
+  return true;
 }
 
 std::size_t CudaGemm::cached_choices() const { return state_->choices.size(); }
@@ -307,7 +310,7 @@ namespace nqd::engine {
 
 CudaProductLibrary cuda_product_library() {
   const cuda::Library& lt = cuda::Library::get();
-  if (lt.empty()) return {"", lt.reason};
+  if (!lt.reason().empty()) return {"", lt.reason()};
   const std::size_t version = lt.version();
   return {"cuBLASLt " + std::to_string(version / 10000) + "." +
               std::to_string(version / 100 % 100) + "." + std::to_string(version % 100),

@@ -29,6 +29,9 @@ struct GemmEpilogue {
   void* vector = nullptr;  // the bias, read; or its gradient, overwritten
   void* aux = nullptr;
   std::int64_t aux_stride = 0;
+  // [m, n] of C's type, rows as far apart as C's: added to the product in the place of C, before
+  // all else. May be C. Null: nothing, or C where the product accumulates.
+  const void* addend = nullptr;
 };
 
 enum class Float32Products : bool { kExact, kTf32 };
@@ -53,8 +56,11 @@ class CudaGemm {
   // ignored. Alpha is applied to the sum. The choice of algorithm is made once a shape, type and
   // alignment. Throws NQD4060 with the library's status.
   void run(StreamHandle stream, const FixedProduct& product, const GemmEpilogue& epilogue = {});
+  // The same; false where the library has no algorithm for this product with this epilogue, and
+  // nothing was done.
+  bool try_run(StreamHandle stream, const FixedProduct& product, const GemmEpilogue& epilogue);
 
-  // Shapes that an algorithm was chosen for.
+  // Shapes that an algorithm was looked for.
   std::size_t cached_choices() const;
 
  private:

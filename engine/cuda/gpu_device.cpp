@@ -49,6 +49,18 @@ class Flag {
   bool& flag_;
 };
 
+// Calls update(copy), or update() where no copy is stored.
+template <typename Update>
+void with_stored(const StoredWeights& stored, const Update& update) {
+  if (stored.data == nullptr) {
+    update();
+  } else if (stored.type == DType::kBFloat16) {
+    update(static_cast<BFloat16*>(stored.data));
+  } else {
+    update(static_cast<Float16*>(stored.data));
+  }
+}
+
 template <typename T>
 std::int64_t length(std::span<T> values) {
   return static_cast<std::int64_t>(values.size());
@@ -92,11 +104,23 @@ GemmLibrary GpuDevice::product_library(bool canonical) const {
   return {library.version.substr(0, space), library.version.substr(number), device, library.reason};
 }
 
+std::string GpuDevice::attention_library() const {
+  if (fused_attention_) return fused_attention_->description();
+  // Canonical numerics: a head's bits may not depend on how many there are.
+  return gemm_ ? "own kernels: " + fused_attention_status().reason : "own kernels";
+}
+
+void GpuDevice::open_libraries() {
+  library_workspace_ = pool_.allocate(MemoryTag::kWorkspace, kLibraryWorkspace);
+  gemm_ = std::make_unique<CudaGemm>(library_workspace_.data(), library_workspace_.size());
+  fused_attention_ = make_fused_attention(
+      compute_.handle(), [this](std::int64_t bytes) { return scratch_.of<std::byte>(bytes); });
+  bfloat16_.prefer(fused_attention_.get());
+  float16_.prefer(fused_attention_.get());
+}
+
 std::unique_ptr<Products> GpuDevice::make_products(const SliceShare& share, float*) {
-  if (!share.canonical && !gemm_) {
-    library_workspace_ = pool_.allocate(MemoryTag::kWorkspace, kLibraryWorkspace);
-    gemm_ = std::make_unique<CudaGemm>(library_workspace_.data(), library_workspace_.size());
-  }
+  if (!share.canonical && !gemm_) open_libraries();
   return std::make_unique<GpuProducts>(compute_.handle(), gemm_.get(), scratch_, share);
 }
 
@@ -182,15 +206,20 @@ std::int64_t GpuDevice::first_non_finite(const float* values, std::int64_t count
 
 void GpuDevice::adamw_step(std::span<float> weights, std::span<const float> gradients,
                            std::span<float> m, std::span<float> v, std::int64_t step,
-                           const AdamwOptions& options) {
-  cuda::adamw_step(compute_.handle(), weights.data(), gradients.data(), m.data(), v.data(),
-                   length(weights), step, options);
+                           const AdamwOptions& options, const StoredWeights& stored) {
+  with_stored(stored, [&](auto*... copy) {
+    cuda::adamw_step(compute_.handle(), weights.data(), copy..., gradients.data(), m.data(),
+                     v.data(), length(weights), step, options);
+  });
 }
 
 void GpuDevice::sgd_step(std::span<float> weights, std::span<const float> gradients,
-                         std::span<float> velocity, const SgdOptions& options) {
-  cuda::sgd_step(compute_.handle(), weights.data(), gradients.data(),
-                 velocity.empty() ? nullptr : velocity.data(), length(weights), options);
+                         std::span<float> velocity, const SgdOptions& options,
+                         const StoredWeights& stored) {
+  with_stored(stored, [&](auto*... copy) {
+    cuda::sgd_step(compute_.handle(), weights.data(), copy..., gradients.data(),
+                   velocity.empty() ? nullptr : velocity.data(), length(weights), options);
+  });
 }
 
 void GpuDevice::ema_step(std::span<float> average, std::span<const float> weights, float decay) {

@@ -33,6 +33,7 @@ class GpuDevice final : public Device {
                                                  std::size_t bytes, Reach reach) override;
   bool is_host() const override { return false; }
   GemmLibrary product_library(bool canonical) const override;
+  std::string attention_library() const override;
   // Throws NQD3061 where fast numerics lacks its library.
   std::unique_ptr<Products> make_products(const SliceShare& share, float* scratch) override;
 
@@ -52,9 +53,11 @@ class GpuDevice final : public Device {
   std::int64_t first_non_finite(const float* values, std::int64_t count) override;
 
   void adamw_step(std::span<float> weights, std::span<const float> gradients, std::span<float> m,
-                  std::span<float> v, std::int64_t step, const AdamwOptions& options) override;
+                  std::span<float> v, std::int64_t step, const AdamwOptions& options,
+                  const StoredWeights& stored) override;
   void sgd_step(std::span<float> weights, std::span<const float> gradients,
-                std::span<float> velocity, const SgdOptions& options) override;
+                std::span<float> velocity, const SgdOptions& options,
+                const StoredWeights& stored) override;
   void ema_step(std::span<float> average, std::span<const float> weights, float decay) override;
 
   // Throws NQD4063 where body() cannot be recorded, and std::logic_error from within it where it
@@ -67,6 +70,9 @@ class GpuDevice final : public Device {
  private:
   Graph record(const std::function<void()>& body);
   void refuse_while_recording() const;
+  // Those of fast numerics.
+  void open_libraries();
+
   Kernels<float>& kernels_for(float*) override { return float32_; }
   Kernels<BFloat16>& kernels_for(BFloat16*) override { return bfloat16_; }
   Kernels<Float16>& kernels_for(Float16*) override { return float16_; }
@@ -89,6 +95,7 @@ class GpuDevice final : public Device {
   double waited_s_ = 0;
   DeviceBuffer library_workspace_;
   std::unique_ptr<CudaGemm> gemm_;
+  std::unique_ptr<FusedAttention> fused_attention_;
   GpuKernels<float> float32_;
   GpuKernels<BFloat16> bfloat16_;
   GpuKernels<Float16> float16_;

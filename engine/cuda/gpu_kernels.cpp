@@ -110,6 +110,10 @@ template <typename S>
 void GpuKernels<S>::attention_forward(S* out, float* lse, const S* q, const S* k, const S* v,
                                       const cpu::AttentionLayout& layout,
                                       const cpu::AttentionDropout* dropout, float*) {
+  if (dropout == nullptr && fused_attention_ != nullptr &&
+      fused_attention_->forward({type_of<S>(), layout, q, k, v, out, lse})) {
+    return;
+  }
   cuda::attention_forward(stream_, out, lse, q, k, v, layout, dropout);
 }
 
@@ -118,6 +122,13 @@ void GpuKernels<S>::attention_backward(S* dq, S* dk, S* dv, const S* d_out, cons
                                        const float* lse, const S* q, const S* k, const S* v,
                                        const cpu::AttentionLayout& layout,
                                        const cpu::AttentionDropout* dropout, float*) {
+  // Backward reads what forward kept.
+  const AttentionOperands kept{type_of<S>(),           layout, q, k, v, const_cast<S*>(out),
+                               const_cast<float*>(lse)};
+  if (dropout == nullptr && fused_attention_ != nullptr &&
+      fused_attention_->backward(kept, {d_out, dq, dk, dv})) {
+    return;
+  }
   float* const room = scratch_.of<float>(cuda::attention_backward_scratch(layout));
   cuda::attention_backward(stream_, dq, dk, dv, d_out, out, lse, q, k, v, layout, dropout, room);
 }
@@ -192,6 +203,13 @@ void GpuKernels<S>::cross_entropy_sums(float* sum, float* target_logit, const fl
 }
 
 template <typename S>
+void GpuKernels<S>::cross_entropy_statistics(float* maximum, float* sum, float* target_logit,
+                                             const float* logits, const std::int32_t* targets,
+                                             const cpu::LogitsShape& shape) {
+  cuda::cross_entropy_statistics(stream_, maximum, sum, target_logit, logits, targets, shape);
+}
+
+template <typename S>
 void GpuKernels<S>::cross_entropy_losses(double* loss, const float* maximum, const float* sum,
                                          const float* target_logit, const std::int32_t* targets,
                                          std::int64_t rows) {
@@ -203,6 +221,17 @@ void GpuKernels<S>::cross_entropy_backward(float* logits, const std::int32_t* ta
                                            const float* maximum, const float* sum, float scale,
                                            const cpu::LogitsShape& shape) {
   cuda::cross_entropy_backward(stream_, logits, targets, maximum, sum, scale, shape);
+}
+
+template <typename S>
+void GpuKernels<S>::cross_entropy_backward_narrow(float* logits, const std::int32_t* targets,
+                                                  const float* maximum, const float* sum,
+                                                  float scale, const cpu::LogitsShape& shape) {
+  if constexpr (std::is_same_v<S, float>) {
+    cuda::cross_entropy_backward(stream_, logits, targets, maximum, sum, scale, shape);
+  } else {
+    cuda::cross_entropy_backward_narrow<S>(stream_, logits, targets, maximum, sum, scale, shape);
+  }
 }
 
 template <typename S>

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/cuda/cudnn/fused_attention.h"
 #include "engine/cuda/handles.h"
 #include "engine/cuda/pool.h"
 #include "engine/device/kernels.h"
@@ -40,6 +41,9 @@ class GpuKernels final : public Kernels<S> {
  public:
   // The scratch must outlive it, and be used on this stream alone.
   GpuKernels(StreamHandle stream, Scratch& scratch) : stream_(stream), scratch_(scratch) {}
+
+  // From here on asked first for attention without dropout; must outlive this object.
+  void prefer(FusedAttention* attention) { fused_attention_ = attention; }
 
   void layer_norm_forward(S* y, float* mean, float* rstd, const S* x, const S* weight,
                           const S* bias, const cpu::NormShape& shape) override;
@@ -104,12 +108,18 @@ class GpuKernels final : public Kernels<S> {
   void cross_entropy_sums(float* sum, float* target_logit, const float* logits,
                           const std::int32_t* targets, const float* maximum,
                           const cpu::LogitsShape& shape) override;
+  void cross_entropy_statistics(float* maximum, float* sum, float* target_logit,
+                                const float* logits, const std::int32_t* targets,
+                                const cpu::LogitsShape& shape) override;
   void cross_entropy_losses(double* loss, const float* maximum, const float* sum,
                             const float* target_logit, const std::int32_t* targets,
                             std::int64_t rows) override;
   void cross_entropy_backward(float* logits, const std::int32_t* targets, const float* maximum,
                               const float* sum, float scale,
                               const cpu::LogitsShape& shape) override;
+  void cross_entropy_backward_narrow(float* logits, const std::int32_t* targets,
+                                     const float* maximum, const float* sum, float scale,
+                                     const cpu::LogitsShape& shape) override;
 
   void spread_row(S* out, std::int64_t stride, const S* row, std::int64_t rows,
                   std::int64_t width) override;
@@ -122,6 +132,7 @@ class GpuKernels final : public Kernels<S> {
  private:
   StreamHandle stream_;
   Scratch& scratch_;
+  FusedAttention* fused_attention_ = nullptr;
 };
 
 }  // namespace nqd::engine::cuda

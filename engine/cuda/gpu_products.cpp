@@ -4,6 +4,48 @@
 #include "engine/cuda/kernels/fixed_product.h"
 
 namespace nqd::engine::cuda {
+namespace {
+
+// `sums` receives those of kRowSums.
+GemmEpilogue library_epilogue(const FixedProduct& product, const ProductEpilogue& e, float* sums) {
+  using Kind = GemmEpilogue::Kind;
+  GemmEpilogue made;
+  made.vector = const_cast<void*>(e.bias);  // read alone
+  switch (e.kind) {
+    case ProductEpilogue::Kind::kResidual:
+      made.addend = e.residual;
+      [[fallthrough]];
+    case ProductEpilogue::Kind::kBias:
+      made.kind = e.bias == nullptr ? Kind::kNone : Kind::kBias;
+      return made;
+    case ProductEpilogue::Kind::kGelu:
+      made.kind = e.bias == nullptr ? Kind::kGelu : Kind::kGeluBias;
+      break;
+    case ProductEpilogue::Kind::kGeluBackward:
+      made.kind = Kind::kGeluBackward;
+      break;
+    case ProductEpilogue::Kind::kRowSums:
+      made.kind = Kind::kBiasGradientOfA;
+      made.vector = sums;
+      return made;
+  }
+  made.aux = e.before_gelu;
+  made.aux_stride = product.c.stride;
+  return made;
+}
+
+}  // namespace
+
+bool GpuProducts::run_fused(const FixedProduct& product, const ProductEpilogue& epilogue) {
+  if (!fuses() || !CudaGemm::takes(product)) return false;
+  const bool sums = epilogue.kind == ProductEpilogue::Kind::kRowSums;
+  if (sums && product.c.type != DType::kFloat32) return false;
+  // The library sets what is to be added to.
+  float* const room = sums ? scratch_.of<float>(product.m) : nullptr;
+  if (!gemm_->try_run(stream_, product, library_epilogue(product, epilogue, room))) return false;
+  if (sums) add_all(stream_, epilogue.row_sums, room, product.m);
+  return true;
+}
 
 void GpuProducts::run(const FixedProduct& product) {
   if (share_.canonical) return fixed_product(stream_, TermsProduct::of(product));

@@ -20,6 +20,8 @@ class GpuProducts final : public Products {
   GpuProducts(StreamHandle stream, CudaGemm* gemm, Scratch& scratch, const SliceShare& share)
       : stream_(stream), gemm_(gemm), scratch_(scratch), share_(share) {}
 
+  bool fuses() const override { return !share_.canonical; }
+  bool run_fused(const FixedProduct& product, const ProductEpilogue& epilogue) override;
   void run(const FixedProduct& product) override;
   void run_sliced(FixedProduct product, std::int64_t full) override;
   void run_stacked(float* out, std::int64_t m, std::int64_t n, std::span<const StackedBlock> blocks,

@@ -152,19 +152,22 @@ std::int64_t CpuDevice::first_non_finite(const float* values, std::int64_t count
 
 void CpuDevice::adamw_step(std::span<float> weights, std::span<const float> gradients,
                            std::span<float> m, std::span<float> v, std::int64_t step,
-                           const AdamwOptions& options) {
+                           const AdamwOptions& options, const StoredWeights& stored) {
   share_out(workers_.get(), length(weights), [&](int, std::int64_t begin, std::int64_t end) {
     engine::adamw_step(part_of(weights, begin, end), part_of(gradients, begin, end),
                        part_of(m, begin, end), part_of(v, begin, end), step, options);
   });
+  if (stored.data != nullptr) narrow(stored.data, stored.type, weights.data(), length(weights));
 }
 
 void CpuDevice::sgd_step(std::span<float> weights, std::span<const float> gradients,
-                         std::span<float> velocity, const SgdOptions& options) {
+                         std::span<float> velocity, const SgdOptions& options,
+                         const StoredWeights& stored) {
   share_out(workers_.get(), length(weights), [&](int, std::int64_t begin, std::int64_t end) {
     const std::span<float> kept = velocity.empty() ? velocity : part_of(velocity, begin, end);
     engine::sgd_step(part_of(weights, begin, end), part_of(gradients, begin, end), kept, options);
   });
+  if (stored.data != nullptr) narrow(stored.data, stored.type, weights.data(), length(weights));
 }
 
 void CpuDevice::ema_step(std::span<float> average, std::span<const float> weights, float decay) {

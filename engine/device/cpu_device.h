@@ -41,9 +41,11 @@ class CpuDevice final : public Device {
   std::int64_t first_non_finite(const float* values, std::int64_t count) override;
 
   void adamw_step(std::span<float> weights, std::span<const float> gradients, std::span<float> m,
-                  std::span<float> v, std::int64_t step, const AdamwOptions& options) override;
+                  std::span<float> v, std::int64_t step, const AdamwOptions& options,
+                  const StoredWeights& stored) override;
   void sgd_step(std::span<float> weights, std::span<const float> gradients,
-                std::span<float> velocity, const SgdOptions& options) override;
+                std::span<float> velocity, const SgdOptions& options,
+                const StoredWeights& stored) override;
   void ema_step(std::span<float> average, std::span<const float> weights, float decay) override;
 
  private:

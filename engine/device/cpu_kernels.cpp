@@ -277,6 +277,17 @@ void CpuKernels<S>::cross_entropy_sums(float* sum, float* target_logit, const fl
 }
 
 template <typename S>
+void CpuKernels<S>::cross_entropy_statistics(float* maximum, float* sum, float* target_logit,
+                                             const float* logits, const std::int32_t* targets,
+                                             const cpu::LogitsShape& shape) {
+  for_ranges(shape.rows, [&](std::int64_t begin, std::int64_t end) {
+    cpu::cross_entropy_statistics(maximum + begin, sum + begin, target_logit + begin,
+                                  logits + begin * shape.stride, targets + begin,
+                                  some_rows(shape, begin, end));
+  });
+}
+
+template <typename S>
 void CpuKernels<S>::cross_entropy_losses(double* loss, const float* maximum, const float* sum,
                                          const float* target_logit, const std::int32_t* targets,
                                          std::int64_t rows) {
@@ -291,6 +302,21 @@ void CpuKernels<S>::cross_entropy_backward(float* logits, const std::int32_t* ta
     cpu::cross_entropy_backward(logits + begin * shape.stride, targets + begin, maximum + begin,
                                 sum + begin, scale, some_rows(shape, begin, end));
   });
+}
+
+template <typename S>
+void CpuKernels<S>::cross_entropy_backward_narrow(float* logits, const std::int32_t* targets,
+                                                  const float* maximum, const float* sum,
+                                                  float scale, const cpu::LogitsShape& shape) {
+  if constexpr (std::is_same_v<S, float>) {
+    cross_entropy_backward(logits, targets, maximum, sum, scale, shape);
+  } else {
+    for_ranges(shape.rows, [&](std::int64_t begin, std::int64_t end) {
+      cpu::cross_entropy_backward_narrow<S>(logits + begin * shape.stride, targets + begin,
+                                            maximum + begin, sum + begin, scale,
+                                            some_rows(shape, begin, end));
+    });
+  }
 }
 
 template <typename S>

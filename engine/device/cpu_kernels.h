@@ -78,12 +78,18 @@ class CpuKernels final : public Kernels<S> {
   void cross_entropy_sums(float* sum, float* target_logit, const float* logits,
                           const std::int32_t* targets, const float* maximum,
                           const cpu::LogitsShape& shape) override;
+  void cross_entropy_statistics(float* maximum, float* sum, float* target_logit,
+                                const float* logits, const std::int32_t* targets,
+                                const cpu::LogitsShape& shape) override;
   void cross_entropy_losses(double* loss, const float* maximum, const float* sum,
                             const float* target_logit, const std::int32_t* targets,
                             std::int64_t rows) override;
   void cross_entropy_backward(float* logits, const std::int32_t* targets, const float* maximum,
                               const float* sum, float scale,
                               const cpu::LogitsShape& shape) override;
+  void cross_entropy_backward_narrow(float* logits, const std::int32_t* targets,
+                                     const float* maximum, const float* sum, float scale,
+                                     const cpu::LogitsShape& shape) override;
 
   void spread_row(S* out, std::int64_t stride, const S* row, std::int64_t rows,
                   std::int64_t width) override;

@@ -20,6 +20,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "base/dtype.h"
 #include "base/ledger.h"
@@ -57,6 +58,13 @@ struct Repetition {
   bool operator==(const Repetition&) const = default;
 };
 
+// Where an update leaves the weights rounded to nearest even, beside their float32 master; null:
+// nowhere. `type` is kBFloat16 or kFloat16.
+struct StoredWeights {
+  void* data = nullptr;
+  DType type = DType::kBFloat16;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -70,6 +78,8 @@ class Device {
   virtual bool is_host() const = 0;
   // What computes the products of fast or canonical numerics, for the record of a run.
   virtual GemmLibrary product_library(bool canonical) const = 0;
+  // What has computed attention so far, where libraries may beside own kernels; else empty.
+  virtual std::string attention_library() const { return {}; }
 
   // The operations of models that store their tensors as S: float, BFloat16 or Float16. Live as
   // long as the device.
@@ -116,9 +126,10 @@ class Device {
   // engine/optimizer/adamw.h and sgd.h, in float32.
   virtual void adamw_step(std::span<float> weights, std::span<const float> gradients,
                           std::span<float> m, std::span<float> v, std::int64_t step,
-                          const AdamwOptions& options) = 0;
+                          const AdamwOptions& options, const StoredWeights& stored) = 0;
   virtual void sgd_step(std::span<float> weights, std::span<const float> gradients,
-                        std::span<float> velocity, const SgdOptions& options) = 0;
+                        std::span<float> velocity, const SgdOptions& options,
+                        const StoredWeights& stored) = 0;
   virtual void ema_step(std::span<float> average, std::span<const float> weights, float decay) = 0;
 
   // Asks for the operations of body(), which must be the same, with the same arguments, for equal

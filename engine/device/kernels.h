@@ -100,12 +100,19 @@ class Kernels {
   virtual void cross_entropy_sums(float* sum, float* target_logit, const float* logits,
                                   const std::int32_t* targets, const float* maximum,
                                   const cpu::LogitsShape& shape) = 0;
+  virtual void cross_entropy_statistics(float* maximum, float* sum, float* target_logit,
+                                        const float* logits, const std::int32_t* targets,
+                                        const cpu::LogitsShape& shape) = 0;
   virtual void cross_entropy_losses(double* loss, const float* maximum, const float* sum,
                                     const float* target_logit, const std::int32_t* targets,
                                     std::int64_t rows) = 0;
   virtual void cross_entropy_backward(float* logits, const std::int32_t* targets,
                                       const float* maximum, const float* sum, float scale,
                                       const cpu::LogitsShape& shape) = 0;
+  // S of 16 bits alone; with float32 the same as cross_entropy_backward.
+  virtual void cross_entropy_backward_narrow(float* logits, const std::int32_t* targets,
+                                             const float* maximum, const float* sum, float scale,
+                                             const cpu::LogitsShape& shape) = 0;
 
   // Every row of out [rows, width], `stride` elements apart, becomes `row` [width].
   virtual void spread_row(S* out, std::int64_t stride, const S* row, std::int64_t rows,

@@ -62,10 +62,40 @@ struct SliceShare {
   std::int64_t width(std::int64_t full) const { return (full + total - 1) / total; }
 };
 
+// What follows a product C [m, n] in the operation that computes it. Pointers are to elements of
+// C's type unless it says otherwise; matrices [m, n] have rows as far apart as C's.
+struct ProductEpilogue {
+  enum class Kind : unsigned char {
+    kBias,          // C += bias
+    kResidual,      // C += bias, where there is one, + residual
+    kGelu,          // before_gelu = C + bias, where there is one; C = gelu(before_gelu)
+    kGeluBackward,  // C *= gelu'(before_gelu)
+    kRowSums,       // row_sums += the sums over k of op(A)
+  };
+  Kind kind = Kind::kBias;
+  const void* bias = nullptr;      // [n]
+  const void* residual = nullptr;  // [m, n]; may be C
+  void* before_gelu = nullptr;     // [m, n]
+  float* row_sums = nullptr;       // [m]
+};
+
 // Operations in the order of Device, on its memory.
 class Products {
  public:
   virtual ~Products() = default;
+
+  // Whether run_fused is to be asked, and results that are rounded to 16 bits next are better
+  // stored so at once: fast numerics where passes over memory cost more than sums that are rounded
+  // elsewhere.
+  virtual bool fuses() const { return false; }
+  // The product and what follows it in one operation. False: the device has none for this shape and
+  // has done nothing; the caller takes product and passes one after the other, which give the same
+  // but for roundings in between.
+  virtual bool run_fused(const FixedProduct& product, const ProductEpilogue& epilogue) {
+    static_cast<void>(product);
+    static_cast<void>(epilogue);
+    return false;
+  }
 
   // In canonical numerics the bits of FixedProduct; in fast numerics the device chooses the order
   // of the sums, and a product of equal operands has equal bits.

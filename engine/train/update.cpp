@@ -24,7 +24,8 @@ void update_run(Device& device, const ShardRun& run, const planner::OptimizerSpe
     options.epsilon = static_cast<float>(optimizer.epsilon);
     options.gradient_scale = static_cast<float>(gradient_scale);
     options.weight_decay = decay_of(optimizer, run);
-    device.adamw_step(run.weights, run.gradient, run.moments[0], run.moments[1], step, options);
+    device.adamw_step(run.weights, run.gradient, run.moments[0], run.moments[1], step, options,
+                      run.stored);
     return;
   }
   SgdOptions options;
@@ -33,7 +34,7 @@ void update_run(Device& device, const ShardRun& run, const planner::OptimizerSpe
   options.gradient_scale = static_cast<float>(gradient_scale);
   options.weight_decay = decay_of(optimizer, run);
   const std::span<float> velocity = run.moments.empty() ? std::span<float>() : run.moments[0];
-  device.sgd_step(run.weights, run.gradient, velocity, options);
+  device.sgd_step(run.weights, run.gradient, velocity, options, run.stored);
 }
 
 }  // namespace
@@ -48,7 +49,7 @@ void update_weights(UnitStore& store, const planner::OptimizerSpec& optimizer, s
   };
   // By reference: what it captures does not fit into a std::function without an allocation.
   store.for_each_shard(std::ref(update));
-  store.publish();
+  store.publish(Narrowed::kByUpdate);
 }
 
 }  // namespace nqd::engine

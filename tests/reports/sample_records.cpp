@@ -216,6 +216,7 @@ engine::TrainResult sample_train() {
                             .library_bytes = 32 << 20,
                             .pinned_bytes = 8 << 20,
                             .reserved_bytes = 300 << 20};
+  train.attention_library = "cuDNN 9.12.0";
   train.backend = "mpi";
   train.ranks = sample_envelope("train").ranks;
   return train;

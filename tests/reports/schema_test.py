@@ -28,7 +28,7 @@ OPEN_OBJECTS = {"libraries", "environment", "definitions", "predicted_plan", "ca
 OPTIONAL = {"fault", "break_bytes", "held_out_fraction", "points", "hold_out", "skipped",
             "skipped_steps", "noise_scale_sequences", "resumed", "checkpoints", "stopped",
             "roll_backs", "stragglers", "synthetic", "durable_s", "host_s", "step_graph",
-            "uncounted_memory"}
+            "uncounted_memory", "attention_library"}
 
 EVIDENCE = ["bench.json", "bench-odd.json", "bench-bare.json", "train.json", "train-fault.json",
             "train-empty.json", "train-nan.json", "calibration.json", "doctor.json"]

@@ -17,6 +17,11 @@ template <typename S>
 void cross_entropy_sums(StreamHandle stream, float* sum, float* target_logit, const S* logits,
                         const std::int32_t* targets, const float* maximum,
                         const cpu::LogitsShape& shape);
+// One pass over the logits where the rank has one slice.
+template <typename S>
+void cross_entropy_statistics(StreamHandle stream, float* maximum, float* sum, float* target_logit,
+                              const S* logits, const std::int32_t* targets,
+                              const cpu::LogitsShape& shape);
 void cross_entropy_losses(StreamHandle stream, double* loss, const float* maximum, const float* sum,
                           const float* target_logit, const std::int32_t* targets,
                           std::int64_t rows);
@@ -24,5 +29,10 @@ template <typename S>
 void cross_entropy_backward(StreamHandle stream, S* logits, const std::int32_t* targets,
                             const float* maximum, const float* sum, float scale,
                             const cpu::LogitsShape& shape);
+// S is BFloat16 or Float16.
+template <typename S>
+void cross_entropy_backward_narrow(StreamHandle stream, float* logits, const std::int32_t* targets,
+                                   const float* maximum, const float* sum, float scale,
+                                   const cpu::LogitsShape& shape);
 
 }  // namespace nqd::engine::cuda

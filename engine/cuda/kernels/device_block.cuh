@@ -55,6 +55,18 @@ class DeviceBlock {
 
   __device__ void barrier() { __syncthreads(); }
 
+  __device__ void copy_async(void* to, const void* from, int count) {
+    const auto address = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 :
+                 : "r"(address), "l"(from), "r"(count)
+                 : "memory");
+  }
+  __device__ void copied() {
+    asm volatile("cp.async.wait_all;" : : : "memory");
+    __syncthreads();
+  }
+
   // engine/cuda/kernels/mma.h.
   template <typename S, typename F>
   __device__ void mma(const F& operands) {
@@ -71,6 +83,24 @@ class DeviceBlock {
           "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
           : "+f"(m.c[0]), "+f"(m.c[1]), "+f"(m.c[2]), "+f"(m.c[3])
           : "r"(m.a[0]), "r"(m.a[1]), "r"(m.a[2]), "r"(m.a[3]), "r"(m.b[0]), "r"(m.b[1]));
+    }
+  }
+
+  template <bool kTransposed, typename F>
+  __device__ void matrices(Own<Words>& words, const F& row_of) {
+    const void* const row = row_of(static_cast<int>(threadIdx.x));
+    const auto address = static_cast<unsigned>(__cvta_generic_to_shared(row));
+    std::uint32_t(&w)[4] = words.value.of;
+    if constexpr (kTransposed) {
+      asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])
+                   : "r"(address)
+                   : "memory");
+    } else {
+      asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])
+                   : "r"(address)
+                   : "memory");
     }
   }
 

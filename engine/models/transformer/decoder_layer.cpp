@@ -5,6 +5,7 @@
 namespace nqd::engine {
 
 using cpu::DropoutSite;
+using Fused = ProductEpilogue::Kind;
 
 template <typename S>
 typename DecoderLayer<S>::Affine DecoderLayer<S>::affine(const planner::LocalUnit& unit,
@@ -50,13 +51,7 @@ void DecoderLayer<S>::forward(const S* weights, const LayerActivations<S>& a, S*
   c_.norm_forward(a.norm2, a.attention_residual, tensor_at(weights, norm2_.weight),
                   tensor_at(weights, norm2_.bias));
   const S* const in2 = c_.gather_rows(a.norm2.output, c_.workspace.gathered);
-  const std::int64_t fc_width = s.gates * s.ffn;
-  column_forward(a.fc, fc_width, in2, weights, fc_, fc_width);
-  if (s.gates == 1) {
-    c_.kernels.gelu(a.activated, a.fc, s.rows * s.ffn);
-  } else {
-    c_.kernels.swiglu(a.activated, a.fc, s.rows, s.ffn);
-  }
+  fc_forward(a, in2, weights);
   if (output == nullptr) return;
   row_forward(output, a.activated, s.ffn, weights, mlp_proj_, a.attention_residual, pass,
               DropoutSite::kMlpOutput);
@@ -66,11 +61,35 @@ template <typename S>
 void DecoderLayer<S>::column_forward(S* out, std::int64_t stride, const S* in, const S* weights,
                                      const Affine& at, std::int64_t width) {
   const RankShape& s = c_.shape;
-  const S* const bias = tensor_at(weights, at.bias);
-  if (bias != nullptr) c_.kernels.spread_row(out, stride, bias, s.rows, width);
-  c_.products.run({s.rows, width, s.hidden, matrix(in, s.hidden),
-                   matrix(weights + at.weight, s.hidden, Transpose::kYes), result(out, stride),
-                   1.0F, bias != nullptr});
+  FixedProduct product{s.rows,
+                       width,
+                       s.hidden,
+                       matrix(in, s.hidden),
+                       matrix(weights + at.weight, s.hidden, Transpose::kYes),
+                       result(out, stride)};
+  if (const S* const bias = tensor_at(weights, at.bias)) {
+    if (c_.products.run_fused(product, {.kind = Fused::kBias, .bias = bias})) return;
+    c_.kernels.spread_row(out, stride, bias, s.rows, width);
+    product.accumulate = true;
+  }
+  c_.products.run(product);
+}
+
+template <typename S>
+void DecoderLayer<S>::fc_forward(const LayerActivations<S>& a, const S* in, const S* weights) {
+  const RankShape& s = c_.shape;
+  const std::int64_t width = s.gates * s.ffn;
+  if (s.gates == 2) {
+    column_forward(a.fc, width, in, weights, fc_, width);
+    return c_.kernels.swiglu(a.activated, a.fc, s.rows, s.ffn);
+  }
+  const bool fused = c_.products.run_fused(
+      {s.rows, width, s.hidden, matrix(in, s.hidden),
+       matrix(weights + fc_.weight, s.hidden, Transpose::kYes), result(a.activated, width)},
+      {.kind = Fused::kGelu, .bias = tensor_at(weights, fc_.bias), .before_gelu = a.fc});
+  if (fused) return;
+  column_forward(a.fc, width, in, weights, fc_, width);
+  c_.kernels.gelu(a.activated, a.fc, s.rows * s.ffn);
 }
 
 template <typename S>
@@ -85,16 +104,18 @@ void DecoderLayer<S>::row_forward(S* out, const S* in, std::int64_t width, const
                        width,
                        matrix(in, width),
                        matrix(weights + at.weight, width, Transpose::kYes),
-                       result(c_.workspace.partial, s.hidden)};
-  if constexpr (std::is_same_v<S, float>) {
-    // Saves a pass: the product is added to the residual where it is to be.
-    if (!s.slices.canonical && c_.group.size() == 1 && !masks) {
+                       result(out, s.hidden)};
+  if (!s.slices.canonical && c_.group.size() == 1 && !masks) {
+    const ProductEpilogue rest{.kind = Fused::kResidual, .bias = bias, .residual = residual};
+    if (c_.products.run_fused(product, rest)) return;
+    if constexpr (std::is_same_v<S, float>) {
+      // Saves a pass: the product is added to the residual where it is to be.
       c_.kernels.bias_dropout_residual(out, residual, bias, nullptr, s.rows, s.hidden, nullptr, 0);
-      product.c = result(out, s.hidden);
       product.accumulate = true;
       return c_.products.run(product);
     }
   }
+  product.c = result(c_.workspace.partial, s.hidden);
   c_.products.run_sliced(product, width * c_.group.size());
   const float* const reduced = c_.reduce_partial();
   c_.kernels.bias_dropout_residual(out, reduced, bias, residual, s.residual_rows, s.hidden,
@@ -130,20 +151,19 @@ void DecoderLayer<S>::mlp_backward_input(const S* weights, const LayerActivation
   const RankShape& s = c_.shape;
   const S* const part =
       c_.branch_gradient(stash.d_mlp, stream, pass, layer_, DropoutSite::kMlpOutput);
-  if (mlp_proj_.bias >= 0) {
-    c_.kernels.add_column_sums(replicated_.at(stash.replicated, mlp_proj_.bias), part,
-                               s.residual_rows, s.hidden, s.hidden, s.blocks);
-  }
+  if (!sums_bias_with_weight()) row_bias_gradient(mlp_proj_, part, stash.replicated);
   S* const d_activated = s.gates == 1 ? stash.d_fc : c_.workspace.d_inner;
-  row_backward_input(d_activated, stash.d_mlp, weights, mlp_proj_, s.ffn);
-  if (s.gates == 1) {
-    c_.kernels.gelu_backward(stash.d_fc, stash.d_fc, a.fc, s.rows * s.ffn);
-  } else {
+  const FixedProduct product =
+      row_input_gradient(d_activated, stash.d_mlp, weights, mlp_proj_, s.ffn);
+  if (s.gates == 2) {
+    c_.products.run(product);
     c_.kernels.swiglu_backward(stash.d_fc, d_activated, a.fc, s.rows, s.ffn);
+  } else if (!c_.products.run_fused(product, {.kind = Fused::kGeluBackward, .before_gelu = a.fc})) {
+    c_.products.run(product);
+    c_.kernels.gelu_backward(stash.d_fc, stash.d_fc, a.fc, s.rows * s.ffn);
   }
-  c_.products.run_stacked(c_.workspace.partial, s.rows, s.hidden, fc_blocks(stash.d_fc, weights),
-                          c_.group.size());
-  finish_branch(weights, norm2_, a.norm2, a.attention_residual, stash.replicated, stream);
+  finish_branch(fc_blocks(stash.d_fc, weights), weights, norm2_, a.norm2, a.attention_residual,
+                stash.replicated, stream);
 }
 
 template <typename S>
@@ -153,15 +173,12 @@ void DecoderLayer<S>::attention_backward_input(const S* weights, const LayerActi
   const RankShape& s = c_.shape;
   const S* const part =
       c_.branch_gradient(stash.d_attention, stream, pass, layer_, DropoutSite::kAttentionOutput);
-  if (attention_proj_.bias >= 0) {
-    c_.kernels.add_column_sums(replicated_.at(stash.replicated, attention_proj_.bias), part,
-                               s.residual_rows, s.hidden, s.hidden, s.blocks);
-  }
-  row_backward_input(c_.workspace.d_inner, stash.d_attention, weights, attention_proj_, s.queries);
+  if (!sums_bias_with_weight()) row_bias_gradient(attention_proj_, part, stash.replicated);
+  c_.products.run(row_input_gradient(c_.workspace.d_inner, stash.d_attention, weights,
+                                     attention_proj_, s.queries));
   attention_core_backward(a, stash, pass);
-  c_.products.run_stacked(c_.workspace.partial, s.rows, s.hidden, qkv_blocks(stash.d_qkv, weights),
-                          c_.group.size());
-  finish_branch(weights, norm1_, a.norm1, a.input, stash.replicated, stream);
+  finish_branch(qkv_blocks(stash.d_qkv, weights), weights, norm1_, a.norm1, a.input,
+                stash.replicated, stream);
 }
 
 template <typename S>
@@ -185,11 +202,28 @@ void DecoderLayer<S>::attention_core_backward(const LayerActivations<S>& a,
 }
 
 template <typename S>
-void DecoderLayer<S>::row_backward_input(S* d_in, const S* d_out, const S* weights,
-                                         const Affine& at, std::int64_t width) {
+FixedProduct DecoderLayer<S>::row_input_gradient(S* d_in, const S* d_out, const S* weights,
+                                                 const Affine& at, std::int64_t width) const {
   const RankShape& s = c_.shape;
-  c_.products.run({s.rows, width, s.hidden, matrix(d_out, s.hidden),
-                   matrix(weights + at.weight, width), result(d_in, width)});
+  return {s.rows,
+          width,
+          s.hidden,
+          matrix(d_out, s.hidden),
+          matrix(weights + at.weight, width),
+          result(d_in, width)};
+}
+
+template <typename S>
+bool DecoderLayer<S>::sums_bias_with_weight() const {
+  return c_.products.fuses() && !c_.group.sequence_parallel();
+}
+
+template <typename S>
+void DecoderLayer<S>::row_bias_gradient(const Affine& at, const S* d_out, float* replicated) {
+  const RankShape& s = c_.shape;
+  if (at.bias < 0) return;
+  c_.kernels.add_column_sums(replicated_.at(replicated, at.bias), d_out, s.residual_rows, s.hidden,
+                             s.hidden, s.blocks);
 }
 
 template <typename S>
@@ -224,11 +258,10 @@ StackedBlocks DecoderLayer<S>::qkv_blocks(const S* d_qkv, const S* weights) cons
 }
 
 template <typename S>
-void DecoderLayer<S>::finish_branch(const S* weights, const Affine& norm,
-                                    const NormBuffers<S>& kept, const S* in, float* replicated,
-                                    S* stream) {
-  c_.reduce_partial();
-  const S* const d_norm = c_.norm_gradient();
+void DecoderLayer<S>::finish_branch(const StackedBlocks& blocks, const S* weights,
+                                    const Affine& norm, const NormBuffers<S>& kept, const S* in,
+                                    float* replicated, S* stream) {
+  const S* const d_norm = c_.norm_gradient_of(blocks);
   c_.norm_backward_weight(replicated_.at(replicated, norm.weight),
                           replicated_.at(replicated, norm.bias), d_norm, in, kept);
   c_.norm_backward_input(stream, stream, d_norm, in, tensor_at(weights, norm.weight), kept);
@@ -238,22 +271,17 @@ template <typename S>
 void DecoderLayer<S>::backward_weight(const UnitGradients& to, const LayerActivations<S>& a,
                                       const LayerStash<S>& stash) {
   const RankShape& s = c_.shape;
-  weight_gradient(to, mlp_proj_, stash.d_mlp, s.hidden, s.hidden, a.activated, s.ffn);
+  row_weight_gradient(to, mlp_proj_, stash.d_mlp, a.activated, s.ffn, stash.replicated);
   const S* const in2 = c_.gather_rows(a.norm2.output, c_.workspace.gathered);
   const std::int64_t fc_width = s.gates * s.ffn;
-  weight_gradient(to, fc_, stash.d_fc, fc_width, fc_width, in2, s.hidden);
-  column_bias_gradient(to.own, fc_, stash.d_fc, fc_width, fc_width);
+  column_weight_gradient(to, fc_, stash.d_fc, fc_width, fc_width, in2);
 
-  weight_gradient(to, attention_proj_, stash.d_attention, s.hidden, s.hidden, a.attention,
-                  s.queries);
+  row_weight_gradient(to, attention_proj_, stash.d_attention, a.attention, s.queries,
+                      stash.replicated);
   const S* const in1 = c_.gather_rows(a.norm1.output, c_.workspace.gathered);
-  const std::int64_t q_width = s.split_qkv ? s.queries : s.qkv();
-  weight_gradient(to, qkv_, stash.d_qkv, s.qkv(), q_width, in1, s.hidden);
-  column_bias_gradient(to.own, qkv_, stash.d_qkv, s.qkv(), q_width);
+  column_weight_gradient(to, qkv_, stash.d_qkv, s.qkv(), s.split_qkv ? s.queries : s.qkv(), in1);
   if (s.split_qkv) {
-    const S* const d_kv = stash.d_qkv + s.queries;
-    weight_gradient(to, kv_, d_kv, s.qkv(), 2 * s.keys, in1, s.hidden);
-    column_bias_gradient(to.own, kv_, d_kv, s.qkv(), 2 * s.keys);
+    column_weight_gradient(to, kv_, stash.d_qkv + s.queries, s.qkv(), 2 * s.keys, in1);
   }
 
   if (c_.group.sequence_parallel()) {
@@ -263,18 +291,40 @@ void DecoderLayer<S>::backward_weight(const UnitGradients& to, const LayerActiva
 }
 
 template <typename S>
-void DecoderLayer<S>::weight_gradient(const UnitGradients& to, const Affine& at, const S* d_out,
-                                      std::int64_t stride, std::int64_t out_width, const S* in,
-                                      std::int64_t in_width) {
-  c_.products.run({out_width, in_width, c_.shape.rows, matrix(d_out, stride, Transpose::kYes),
-                   matrix(in, in_width), result(to.own + at.weight, in_width), 1.0F, !to.fresh});
+void DecoderLayer<S>::column_weight_gradient(const UnitGradients& to, const Affine& at,
+                                             const S* d_out, std::int64_t stride,
+                                             std::int64_t out_width, const S* in) {
+  weight_gradient(to, at, d_out, stride, out_width, in, c_.shape.hidden, tensor_at(to.own, at.bias),
+                  1);
 }
 
 template <typename S>
-void DecoderLayer<S>::column_bias_gradient(float* gradients, const Affine& at, const S* d_out,
-                                           std::int64_t stride, std::int64_t width) {
-  if (at.bias < 0) return;
-  c_.kernels.add_column_sums(gradients + at.bias, d_out, c_.shape.rows, width, stride, 1);
+void DecoderLayer<S>::row_weight_gradient(const UnitGradients& to, const Affine& at, const S* d_out,
+                                          const S* in, std::int64_t in_width, float* replicated) {
+  const RankShape& s = c_.shape;
+  const bool with_bias = at.bias >= 0 && sums_bias_with_weight();
+  weight_gradient(to, at, d_out, s.hidden, s.hidden, in, in_width,
+                  with_bias ? replicated_.at(replicated, at.bias) : nullptr, s.blocks);
+}
+
+template <typename S>
+void DecoderLayer<S>::weight_gradient(const UnitGradients& to, const Affine& at, const S* d_out,
+                                      std::int64_t stride, std::int64_t out_width, const S* in,
+                                      std::int64_t in_width, float* bias, std::int64_t blocks) {
+  const std::int64_t rows = c_.shape.rows;
+  const FixedProduct product{out_width,
+                             in_width,
+                             rows,
+                             matrix(d_out, stride, Transpose::kYes),
+                             matrix(in, in_width),
+                             result(to.own + at.weight, in_width),
+                             1.0F,
+                             !to.fresh};
+  const bool fused = bias != nullptr &&
+                     c_.products.run_fused(product, {.kind = Fused::kRowSums, .row_sums = bias});
+  if (fused) return;
+  c_.products.run(product);
+  if (bias != nullptr) c_.kernels.add_column_sums(bias, d_out, rows, out_width, stride, blocks);
 }
 
 template class DecoderLayer<float>;

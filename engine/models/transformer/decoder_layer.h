@@ -34,17 +34,27 @@ class DecoderLayer {
   // out [rows, width], rows `stride` apart, = in · weightᵀ + bias.
   void column_forward(S* out, std::int64_t stride, const S* in, const S* weights, const Affine& at,
                       std::int64_t width);
+  // a.activated from the second norm's output.
+  void fc_forward(const LayerActivations<S>& a, const S* in, const S* weights);
   // out [R, h] = residual + dropout(Σ over ranks of in [rows, width] · weightᵀ, + bias).
   void row_forward(S* out, const S* in, std::int64_t width, const S* weights, const Affine& at,
                    const S* residual, const Pass& pass, cpu::DropoutSite site);
   // d_in [rows, width] of a row-parallel product.
-  void row_backward_input(S* d_in, const S* d_out, const S* weights, const Affine& at,
-                          std::int64_t width);
+  FixedProduct row_input_gradient(S* d_in, const S* d_out, const S* weights, const Affine& at,
+                                  std::int64_t width) const;
+  // The bias gradient of a row-parallel product is summed over this rank's rows of the stream: with
+  // the other gradients of the stream, or, where a device fuses and they are all rows, with the
+  // weight's.
+  bool sums_bias_with_weight() const;
+  void row_bias_gradient(const Affine& at, const S* d_out, float* replicated);
+  // `bias`, null for none, is added the sums of d_out over its rows, in `blocks` blocks.
   void weight_gradient(const UnitGradients& to, const Affine& at, const S* d_out,
                        std::int64_t stride, std::int64_t out_width, const S* in,
-                       std::int64_t in_width);
-  void column_bias_gradient(float* gradients, const Affine& at, const S* d_out, std::int64_t stride,
-                            std::int64_t width);
+                       std::int64_t in_width, float* bias, std::int64_t blocks);
+  void column_weight_gradient(const UnitGradients& to, const Affine& at, const S* d_out,
+                              std::int64_t stride, std::int64_t out_width, const S* in);
+  void row_weight_gradient(const UnitGradients& to, const Affine& at, const S* d_out, const S* in,
+                           std::int64_t in_width, float* replicated);
 
   void attention_forward(const LayerActivations<S>& a, const Pass& pass);
   void mlp_backward_input(const S* weights, const LayerActivations<S>& a,
@@ -55,10 +65,10 @@ class DecoderLayer {
                                const Pass& pass);
   StackedBlocks fc_blocks(const S* d_fc, const S* weights) const;
   StackedBlocks qkv_blocks(const S* d_qkv, const S* weights) const;
-  // Adds a norm's and the bias's gradients to the packed message, and the gradient through the norm
-  // to the stream.
-  void finish_branch(const S* weights, const Affine& norm, const NormBuffers<S>& kept, const S* in,
-                     float* replicated, S* stream);
+  // From the blocks whose products are the gradient of the norm's output: adds the norm's gradients
+  // to the packed message, and the gradient through the norm to the stream.
+  void finish_branch(const StackedBlocks& blocks, const S* weights, const Affine& norm,
+                     const NormBuffers<S>& kept, const S* in, float* replicated, S* stream);
 
   UnitContext<S>& c_;
   std::int64_t layer_;

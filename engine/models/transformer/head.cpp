@@ -50,11 +50,16 @@ void Logits<S>::forward(const S* table, const HeadBuffers<S>& a) {
   float* const target_logits = a.sums + s.rows;
   c_.products.run({s.rows, s.tokens, s.hidden, matrix(a.norm.output, s.hidden),
                    matrix(table, s.hidden, Transpose::kYes), result(a.logits, stride)});
-  c_.kernels.cross_entropy_maximum(a.maximum, a.logits, logits_shape());
-  c_.group.maximum({a.maximum, static_cast<std::size_t>(s.rows)});
-  c_.kernels.cross_entropy_sums(sums, target_logits, a.logits, a.targets, a.maximum,
-                                logits_shape());
-  c_.group.template sum<float>({sums, static_cast<std::size_t>(2 * s.rows)});
+  if (c_.group.size() == 1) {
+    c_.kernels.cross_entropy_statistics(a.maximum, sums, target_logits, a.logits, a.targets,
+                                        logits_shape());
+  } else {
+    c_.kernels.cross_entropy_maximum(a.maximum, a.logits, logits_shape());
+    c_.group.maximum({a.maximum, static_cast<std::size_t>(s.rows)});
+    c_.kernels.cross_entropy_sums(sums, target_logits, a.logits, a.targets, a.maximum,
+                                  logits_shape());
+    c_.group.template sum<float>({sums, static_cast<std::size_t>(2 * s.rows)});
+  }
   c_.kernels.cross_entropy_losses(c_.workspace.row_losses, a.maximum, sums, target_logits,
                                   a.targets, s.rows);
 }
@@ -62,21 +67,32 @@ void Logits<S>::forward(const S* table, const HeadBuffers<S>& a) {
 template <typename S>
 void Logits<S>::backward_input(const S* table, const HeadBuffers<S>& a, const Pass& pass) {
   const RankShape& s = c_.shape;
-  const std::int64_t stride = s.vocabulary_stride;
-  c_.kernels.cross_entropy_backward(a.logits, a.targets, a.maximum, a.sums, pass.loss_scale,
-                                    logits_shape());
+  if (narrows()) {
+    c_.kernels.cross_entropy_backward_narrow(a.logits, a.targets, a.maximum, a.sums,
+                                             pass.loss_scale, logits_shape());
+  } else {
+    c_.kernels.cross_entropy_backward(a.logits, a.targets, a.maximum, a.sums, pass.loss_scale,
+                                      logits_shape());
+  }
   // Padding stays out of the chains, so that they are the same for every tp.
-  c_.products.run_sliced({s.rows, s.hidden, s.tokens, matrix(a.logits, stride),
+  c_.products.run_sliced({s.rows, s.hidden, s.tokens, logits_gradient(a, Transpose::kNo),
                           matrix(table, s.hidden), result(c_.workspace.partial, s.hidden)},
                          s.vocabulary);
   c_.reduce_partial();
 }
 
 template <typename S>
+FixedInput Logits<S>::logits_gradient(const HeadBuffers<S>& a, Transpose op) const {
+  const std::int64_t stride = c_.shape.vocabulary_stride;
+  if (!narrows()) return matrix(a.logits, stride, op);
+  constexpr std::int64_t kOfFloat = sizeof(float) / sizeof(S);
+  return matrix(reinterpret_cast<const S*>(a.logits), kOfFloat * stride, op);
+}
+
+template <typename S>
 void Logits<S>::backward_weight(float* table_gradient, const HeadBuffers<S>& a) {
   const RankShape& s = c_.shape;
-  c_.products.run({s.tokens, s.hidden, s.rows,
-                   matrix(a.logits, s.vocabulary_stride, Transpose::kYes),
+  c_.products.run({s.tokens, s.hidden, s.rows, logits_gradient(a, Transpose::kYes),
                    matrix(a.norm.output, s.hidden), result(table_gradient, s.hidden), 1.0F, true});
 }
 

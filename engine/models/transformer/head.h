@@ -40,6 +40,10 @@ class Logits final : public OutputLayer<S> {
 
  private:
   cpu::LogitsShape logits_shape() const;
+  // Whether gradients of logits are stored as S in the place of the logits: where products fuse,
+  // one of S and float32 is a slow one.
+  bool narrows() const { return sizeof(S) < sizeof(float) && c_.products.fuses(); }
+  FixedInput logits_gradient(const HeadBuffers<S>& a, Transpose op) const;
 
   UnitContext<S>& c_;
 };

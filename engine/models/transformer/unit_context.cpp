@@ -27,6 +27,21 @@ const S* UnitContext<S>::norm_gradient() {
 }
 
 template <typename S>
+const S* UnitContext<S>::norm_gradient_of(std::span<const StackedBlock> blocks) {
+  if constexpr (!std::is_same_v<S, float>) {
+    if (products.fuses() && group.size() == 1 && blocks.size() == 1) {
+      const StackedBlock& one = blocks.front();
+      products.run({shape.rows, shape.hidden, one.width, one.a, one.b,
+                    result(workspace.d_norm, shape.hidden)});
+      return workspace.d_norm;
+    }
+  }
+  products.run_stacked(workspace.partial, shape.rows, shape.hidden, blocks, group.size());
+  reduce_partial();
+  return norm_gradient();
+}
+
+template <typename S>
 const S* UnitContext<S>::gather_rows(const S* part, S* out) {
   if (!group.sequence_parallel()) return part;
   group.gather<S>({part, static_cast<std::size_t>(shape.residual_elements())},

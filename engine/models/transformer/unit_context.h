@@ -48,6 +48,8 @@ struct UnitContext {
   float* reduce_partial();
   // What reduce_partial has left, the gradient of a norm's output, as S.
   const S* norm_gradient();
+  // The same of the sum of the blocks' products, each divided by tp, which it computes first.
+  const S* norm_gradient_of(std::span<const StackedBlock> blocks);
   // `part` [R, h] of all ranks as [rows, h]: gathered into `out`, or, where rows are not split, the
   // part itself.
   const S* gather_rows(const S* part, S* out);

@@ -238,6 +238,9 @@ ShardRun UnitStore::shard_of(const UnitRun& run) const {
   for (std::size_t i = 0; i < memory_.count("moments"); ++i) {
     shard.moments.push_back(floats(state("moments", i, run.unit, run.begin), run.count));
   }
+  if (layout_.shape.has_master()) {
+    shard.stored = {weights_.kept(run.unit, run.begin), layout_.shape.weights};
+  }
   if (layout_.shape.ema) shard.ema = floats(state("ema", 0, run.unit, run.begin), run.count);
   return shard;
 }
@@ -271,9 +274,9 @@ void UnitStore::narrow_own_weights() {
   }
 }
 
-void UnitStore::publish() {
+void UnitStore::publish(Narrowed narrowed) {
   weights_.settle();
-  if (layout_.shape.has_master()) narrow_own_weights();
+  if (layout_.shape.has_master() && narrowed == Narrowed::kNot) narrow_own_weights();
   weights_.gather_parts();
 }
 

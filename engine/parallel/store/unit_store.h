@@ -57,7 +57,11 @@ struct ShardRun {
   std::span<float> gradient{};
   std::vector<std::span<float>> moments{};
   std::span<float> ema{};  // empty without
+  StoredWeights stored{};  // where the weights are of 16 bits beside their master
 };
+
+// Whether the update has left 16-bit weights where ShardRun::stored is.
+enum class Narrowed : bool { kNot, kByUpdate };
 
 class UnitStore {
  public:
@@ -143,9 +147,9 @@ class UnitStore {
   void for_each_saved(const std::function<void(const ShardRun&)>& f);
   // Room of the host for a copy of what this rank saves; empty where the shape has none.
   std::span<float> snapshot() const;
-  // Collective under zero1 and zero2. After the update: 16-bit weights follow their master, and
-  // ranks get each other's parts (acquire waits for what it needs).
-  void publish();
+  // Collective under zero1 and zero2. After the update: 16-bit weights follow their master, where
+  // they have not, and ranks get each other's parts (acquire waits for what it needs).
+  void publish(Narrowed narrowed = Narrowed::kNot);
 
   void seed_fault_for_test(StoreFault fault);
   // While on, every matrix that this rank counts gets an infinite gradient.

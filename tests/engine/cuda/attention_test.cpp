@@ -2,8 +2,11 @@
 // blocked attention.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <limits>
+#include <vector>
 
+#include "engine/cuda/cudnn/attention_tensors.h"
 #include "engine/cuda/kernels/bodies/attention.h"
 #include "tests/engine/cuda/host_block.h"
 
@@ -77,6 +80,103 @@ TEST_CASE("attention drops the CPU's probabilities") {
 TEST_CASE("attention of wide heads") {
   compare<float>({1, 35, 1, 1, 96, true, false});
   compare<BFloat16>({1, 20, 1, 1, 200, true, false});
+}
+
+// Attention and its gradients in double, of elements that lie where a library is told.
+struct Described {
+  AttentionTensors tensors;
+  const std::vector<float>& qkv;
+  std::int64_t k, v;  // where keys and values begin
+  const std::vector<float>& d_out;
+  std::vector<double> out, lse, d_qkv;
+
+  Described(const cpu::AttentionLayout& at, const std::vector<float>& in, std::int64_t key,
+            std::int64_t value, const std::vector<float>& gradient)
+      : tensors(attention_tensors(at)),
+        qkv(in),
+        k(key),
+        v(value),
+        d_out(gradient),
+        out(gradient.size()),
+        lse(index(at.batch * at.heads * at.sequence)),
+        d_qkv(in.size()) {
+    const auto& [batch, heads, sequence, width] = tensors.q.extents;
+    for (std::int64_t b = 0; b < batch; ++b) {
+      for (std::int64_t h = 0; h < heads; ++h) {
+        for (std::int64_t i = 0; i < sequence; ++i)
+          add_query(b, h, i, at.causal ? i + 1 : sequence);
+      }
+    }
+  }
+
+  static std::size_t place(const AttentionTensor& t, std::int64_t b, std::int64_t h, std::int64_t i,
+                           std::int64_t c) {
+    REQUIRE(h < t.extents[1]);
+    return index(b * t.strides[0] + h * t.strides[1] + i * t.strides[2] + c * t.strides[3]);
+  }
+
+  void add_query(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t keys) {
+    const std::int64_t width = tensors.q.extents[3];
+    const std::int64_t kv = h / (tensors.q.extents[1] / tensors.kv.extents[1]);
+    const double scale = 1 / std::sqrt(static_cast<double>(width));
+    const auto q_at = [&](std::int64_t c) { return place(tensors.q, b, h, i, c); };
+    const auto k_at = [&](std::int64_t j, std::int64_t c) {
+      return place(tensors.kv, b, kv, j, c) + index(k);
+    };
+    const auto v_at = [&](std::int64_t j, std::int64_t c) { return k_at(j, c) + index(v - k); };
+    const auto out_at = [&](std::int64_t c) { return place(tensors.out, b, h, i, c); };
+    std::vector<double> weights(index(keys)), d_weights(index(keys));
+    double sum = 0, inner = 0;
+    for (std::int64_t j = 0; j < keys; ++j) {
+      double score = 0;
+      for (std::int64_t c = 0; c < width; ++c) score += scale * qkv[q_at(c)] * qkv[k_at(j, c)];
+      sum += weights[index(j)] = std::exp(score);
+    }
+    lse[place(tensors.lse, b, h, i, 0)] = std::log(sum);
+    for (std::int64_t j = 0; j < keys; ++j) {
+      const double weight = weights[index(j)] /= sum;
+      for (std::int64_t c = 0; c < width; ++c) {
+        out[out_at(c)] += weight * qkv[v_at(j, c)];
+        d_weights[index(j)] += static_cast<double>(d_out[out_at(c)]) * qkv[v_at(j, c)];
+        d_qkv[v_at(j, c)] += weight * d_out[out_at(c)];
+      }
+      inner += weight * d_weights[index(j)];
+    }
+    for (std::int64_t j = 0; j < keys; ++j) {
+      const double d_score = scale * weights[index(j)] * (d_weights[index(j)] - inner);
+      for (std::int64_t c = 0; c < width; ++c) {
+        d_qkv[q_at(c)] += d_score * qkv[k_at(j, c)];
+        d_qkv[k_at(j, c)] += d_score * qkv[q_at(c)];
+      }
+    }
+  }
+};
+
+TEST_CASE("a library of attention is told where the CPU's kernels read and write") {
+  for (const bool causal : {true, false}) {
+    const auto at = cpu::packed_attention(2, 21, 6, 2, 8, causal);
+    const std::int64_t k = 6 * 8, v = 8 * 8;
+    const auto qkv = random_stored<float>(index(42 * at.q_stride), 1);
+    const auto d_out = random_stored<float>(index(42 * at.out_stride), 2);
+    std::vector<float> out(d_out.size()), lse(index(2 * 6 * 21)), d(qkv.size());
+    std::vector<float> scratch(index(cpu::attention_backward_scratch(at)));
+    const float* const in = qkv.data();
+    cpu::blocked_attention_forward(out.data(), lse.data(), in, in + k, in + v, at,
+                                   {0, at.kv_items()}, nullptr, scratch.data());
+    cpu::blocked_attention_backward(d.data(), d.data() + k, d.data() + v, d_out.data(), out.data(),
+                                    lse.data(), in, in + k, in + v, at, {0, at.kv_items()}, nullptr,
+                                    scratch.data());
+    const Described expected(at, qkv, k, v, d_out);
+    CHECK(largest_difference(as_doubles(out), expected.out) < 1e-5);
+    CHECK(largest_difference(as_doubles(lse), expected.lse) < 1e-5);
+    CHECK(largest_difference(as_doubles(d), expected.d_qkv) < 1e-5);
+    CHECK(suits_fused_attention(DType::kBFloat16, at));
+    CHECK_FALSE(suits_fused_attention(DType::kFloat32, at));
+  }
+  CHECK(suits_fused_attention(DType::kFloat16, cpu::packed_attention(1, 8, 12, 12, 64, true)));
+  CHECK_FALSE(suits_fused_attention(DType::kFloat16, cpu::packed_attention(1, 8, 3, 1, 20, true)));
+  CHECK_FALSE(suits_fused_attention(DType::kFloat16, cpu::packed_attention(1, 8, 1, 1, 264, true)));
+  CHECK_FALSE(suits_fused_attention(DType::kFloat16, cpu::packed_attention(0, 8, 1, 1, 64, true)));
 }
 
 TEST_CASE("heads too wide are refused") {

@@ -72,6 +72,19 @@ class HostBlock {
 
   void barrier() {}
 
+  // Late, and nothing that could be read meanwhile.
+  void copy_async(void* to, const void* from, int count) {
+    std::memset(to, 0xff, 16);
+    copies_.push_back({to, from, count});
+  }
+  void copied() {
+    for (const Copy& copy : copies_) {
+      std::memset(copy.to, 0, 16);
+      std::memcpy(copy.to, copy.from, static_cast<std::size_t>(copy.count));
+    }
+    copies_.clear();
+  }
+
   // The lanes' parts put together, multiplied, and given back to them.
   template <typename S, typename F>
   void mma(const F& operands) {
@@ -99,6 +112,31 @@ class HostBlock {
           float sum = 0;
           for (int k = 0; k < 16; ++k) sum += a[lane.row(e)][k] * b[k][lane.column(0, e)];
           c[i][e] += sum;
+        }
+      }
+    }
+  }
+
+  template <bool kTransposed, typename F>
+  void matrices(Own<engine::cuda::Words>& words, const F& row_of) {
+    using engine::cuda::Lane;
+    for (int first = 0; first < kThreads; first += kWarp) {
+      std::uint16_t rows[kWarp][8];
+      std::uintptr_t misplaced = 0;
+      for (int i = 0; i < kWarp; ++i) {
+        const auto* const row = row_of(first + i);
+        misplaced |= reinterpret_cast<std::uintptr_t>(row) % 16;
+        for (int column = 0; column < 8; ++column) rows[i][column] = row[column].bits;
+      }
+      REQUIRE(misplaced == 0);
+      for (int i = 0; i < kWarp; ++i) {
+        const Lane lane(i);
+        for (int m = 0; m < 4; ++m) {
+          const auto* const of = rows + m * 8;
+          const std::uint32_t low = kTransposed ? of[lane.t * 2][lane.g] : of[lane.g][lane.t * 2];
+          const std::uint32_t high =
+              kTransposed ? of[lane.t * 2 + 1][lane.g] : of[lane.g][lane.t * 2 + 1];
+          words[first + i].of[m] = low | high << 16;
         }
       }
     }
@@ -133,9 +171,16 @@ class HostBlock {
   static std::uint32_t bits_of(float value) { return std::bit_cast<std::uint32_t>(value); }
 
  private:
+  struct Copy {
+    void* to;
+    const void* from;
+    int count;
+  };
+
   std::int64_t index_;
   ThreadOrder order_;
   std::unique_ptr<unsigned char[]> shared_;
+  std::vector<Copy> copies_;
 };
 
 // A launcher.

@@ -2,8 +2,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
+#include "engine/cpu/convert.h"
 #include "engine/cuda/kernels/bodies/cross_entropy.h"
 #include "engine/cuda/kernels/bodies/lookup.h"
 #include "engine/cuda/kernels/bodies/norms.h"
@@ -14,6 +16,7 @@ namespace {
 
 using namespace nqd::tests;
 
+// In packs and not.
 constexpr std::int64_t kWidths[] = {304, 133};
 
 std::vector<float> scratch_of(int sums, std::int64_t rows, std::int64_t width,
@@ -117,6 +120,37 @@ TEST_CASE_TEMPLATE("RMS norm is the CPU's, forward and backward", S, float, BFlo
   }
 }
 
+TEST_CASE_TEMPLATE("norms of rows that threads hold and that they read again", S, float, BFloat16) {
+  for (const std::int64_t packs : {250, 500, 700}) {
+    const std::int64_t rows = 3, width = packs * kPackWidth<S>;
+    const cpu::NormShape shape{rows, width};
+    const auto x = random_stored<S>(index(rows * width), 1);
+    const auto dy = random_stored<S>(index(rows * width), 2);
+    const auto weight = random_stored<S>(index(width), 4), bias = random_stored<S>(index(width), 5);
+    std::vector<S> y(x.size()), dx(x.size());
+    std::vector<float> mean(index(rows)), rstd(index(rows));
+    cpu::layer_norm_forward(y.data(), mean.data(), rstd.data(), x.data(), weight.data(),
+                            bias.data(), shape);
+    const S* const none = nullptr;
+    cpu::layer_norm_backward_input(dx.data(), none, dy.data(), x.data(), weight.data(), mean.data(),
+                                   rstd.data(), shape);
+    std::vector<float> expected = widened(y);
+    append(expected, widened(dx));
+    check_close<S>(emulate([&](const auto& run) {
+                     std::vector<S> out(x.size()), d(x.size());
+                     std::vector<float> m(index(rows)), r(index(rows));
+                     bodies::norm_forward<true>(run, out.data(), m.data(), r.data(), x.data(),
+                                                weight.data(), bias.data(), shape);
+                     bodies::norm_backward_input<true>(run, d.data(), none, dy.data(), x.data(),
+                                                       weight.data(), mean.data(), rstd.data(),
+                                                       shape);
+                     std::vector<float> all = widened(out);
+                     return append(all, widened(d));
+                   }),
+                   expected, 32);
+  }
+}
+
 TEST_CASE("the sum of all columns is the tree of the parts' sums, to the bit") {
   const std::int64_t rows = 1536, width = 40, blocks = 4;
   const auto x = random_stored<BFloat16>(index(rows * width), 1);
@@ -197,6 +231,70 @@ TEST_CASE_TEMPLATE("lookups and their gradients have the CPU's bits", S, float, 
                                                      sequence, width, blocks);
                       return d;
                     })));
+  }
+}
+
+TEST_CASE_TEMPLATE("maximum and sum of logits in one pass, and their gradient in half the place", S,
+                   BFloat16, Float16) {
+  // A row of several stretches of the gradient, and one that no 16 bytes divide.
+  for (const std::int64_t stride : {std::int64_t{4352}, std::int64_t{515}}) {
+    const std::int64_t rows = 7;
+    const cpu::LogitsShape shape{rows, stride, stride - 13, 0, stride - 13, 1};
+    auto logits = random_stored<float>(index(rows * stride), 1, 5.0);
+    // Falls and rises between what a thread reads in turn; and nothing but −∞ in its first.
+    for (std::int64_t i = 0; i < stride; ++i) logits[index(i)] += static_cast<float>(i) / 50;
+    for (std::int64_t i = 0; i < stride; ++i)
+      logits[index(stride + i)] -= static_cast<float>(i) / 9;
+    for (int i = 0; i < 300; ++i) {
+      logits[index(2 * stride + i)] = -std::numeric_limits<float>::infinity();
+    }
+    const std::vector<std::int32_t> targets = {0, 5, 310, -1, 3, 501, 1};
+    const auto n = index(rows);
+    std::vector<float> maximum(n), sum(n), at_target(n), m(n), s(n), t(n);
+    cpu::cross_entropy_maximum(maximum.data(), logits.data(), shape);
+    cpu::cross_entropy_sums(sum.data(), at_target.data(), logits.data(), targets.data(),
+                            maximum.data(), shape);
+    cpu::cross_entropy_statistics(m.data(), s.data(), t.data(), logits.data(), targets.data(),
+                                  shape);
+    CHECK(same_bits(m, maximum));
+    CHECK(same_bits(s, sum));
+    CHECK(same_bits(t, at_target));
+    std::vector<float> expected = maximum;
+    append(append(expected, sum), at_target);
+    const auto steps = emulate([&](const auto& run) {
+      std::vector<float> of_maximum(n), of_sum(n), of_target(n);
+      bodies::cross_entropy_statistics(run, of_maximum.data(), of_sum.data(), of_target.data(),
+                                       logits.data(), targets.data(), shape);
+      CHECK(same_bits(of_maximum, maximum));
+      append(of_maximum, of_sum);
+      return append(of_maximum, of_target);
+    });
+    check_close<float>(steps, expected, 64);
+
+    auto wide = logits;
+    cpu::cross_entropy_backward(wide.data(), targets.data(), maximum.data(), sum.data(), 0.125F,
+                                shape);
+    const auto gradient_in = [&](const std::vector<float>& place) {
+      std::vector<S> gradient(index(rows * stride));
+      for (std::int64_t row = 0; row < rows; ++row) {
+        std::memcpy(static_cast<void*>(gradient.data() + row * stride), place.data() + row * stride,
+                    index(stride) * sizeof(S));
+      }
+      return gradient;
+    };
+    std::vector<S> rounded(wide.size());
+    cpu::narrow_all(rounded.data(), wide.data(), rows * stride);
+    auto place = logits;
+    cpu::cross_entropy_backward_narrow<S>(place.data(), targets.data(), maximum.data(), sum.data(),
+                                          0.125F, shape);
+    CHECK(same_bits(gradient_in(place), rounded));
+    const auto d = emulate([&](const auto& run) {
+      auto out = logits;
+      bodies::cross_entropy_backward_narrow<S>(run, out.data(), targets.data(), maximum.data(),
+                                               sum.data(), 0.125F, shape);
+      return gradient_in(out);
+    });
+    check_close<S>(d, rounded, 1);
   }
 }
 

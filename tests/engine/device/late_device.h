@@ -15,6 +15,7 @@
 
 #include "engine/device/cpu_device.h"
 #include "engine/device/repeated_parts.h"
+#include "tests/engine/device/fusing_products.h"
 
 namespace nqd::tests {
 
@@ -192,6 +193,13 @@ class LateKernels final : public engine::Kernels<S> {
     later(
         [=](auto& k) { k.cross_entropy_sums(sum, target_logit, logits, targets, maximum, shape); });
   }
+  void cross_entropy_statistics(float* maximum, float* sum, float* target_logit,
+                                const float* logits, const std::int32_t* targets,
+                                const engine::cpu::LogitsShape& shape) override {
+    later([=](auto& k) {
+      k.cross_entropy_statistics(maximum, sum, target_logit, logits, targets, shape);
+    });
+  }
   void cross_entropy_losses(double* loss, const float* maximum, const float* sum,
                             const float* target_logit, const std::int32_t* targets,
                             std::int64_t rows) override {
@@ -202,6 +210,13 @@ class LateKernels final : public engine::Kernels<S> {
                               const float* sum, float scale,
                               const engine::cpu::LogitsShape& shape) override {
     later([=](auto& k) { k.cross_entropy_backward(logits, targets, maximum, sum, scale, shape); });
+  }
+  void cross_entropy_backward_narrow(float* logits, const std::int32_t* targets,
+                                     const float* maximum, const float* sum, float scale,
+                                     const engine::cpu::LogitsShape& shape) override {
+    later([=](auto& k) {
+      k.cross_entropy_backward_narrow(logits, targets, maximum, sum, scale, shape);
+    });
   }
   void spread_row(S* out, std::int64_t stride, const S* row, std::int64_t rows,
                   std::int64_t width) override {
@@ -248,6 +263,13 @@ class LateProducts final : public engine::Products {
   LateProducts(std::unique_ptr<engine::Products> products, Queue& queue)
       : products_(std::move(products)), queue_(queue) {}
 
+  bool fuses() const override { return products_->fuses(); }
+  bool run_fused(const engine::FixedProduct& product,
+                 const engine::ProductEpilogue& epilogue) override {
+    if (!fuses()) return false;
+    queue_.add([=, this] { products_->run_fused(product, epilogue); });
+    return true;
+  }
   void run(const engine::FixedProduct& product) override {
     queue_.add([=, this] { products_->run(product); });
   }
@@ -269,6 +291,8 @@ class LateProducts final : public engine::Products {
 class LateDevice final : public engine::Device {
  public:
   explicit LateDevice(LateFault fault = LateFault::kNone) : fault_(fault) {}
+  // Fuses in fast numerics, and counts in `fused`, which must outlive it.
+  explicit LateDevice(FusedCalls& fused) : fused_(&fused) {}
 
   std::unique_ptr<engine::DeviceMemory> allocate(MemoryLedger* ledger, MemoryTag tag,
                                                  std::size_t bytes, engine::Reach reach) override {
@@ -280,7 +304,11 @@ class LateDevice final : public engine::Device {
   }
   std::unique_ptr<engine::Products> make_products(const engine::SliceShare& share,
                                                   float* scratch) override {
-    return std::make_unique<LateProducts>(cpu_.make_products(share, scratch), queue_);
+    std::unique_ptr<engine::Products> products = cpu_.make_products(share, scratch);
+    if (fused_ != nullptr && !share.canonical) {
+      products = std::make_unique<FusingProducts>(std::move(products), cpu_, *fused_);
+    }
+    return std::make_unique<LateProducts>(std::move(products), queue_);
   }
 
   void upload(void* to, const void* from, std::size_t bytes) override {
@@ -328,13 +356,14 @@ class LateDevice final : public engine::Device {
     return cpu_.first_non_finite(values, count);
   }
   void adamw_step(std::span<float> weights, std::span<const float> gradients, std::span<float> m,
-                  std::span<float> v, std::int64_t step,
-                  const engine::AdamwOptions& options) override {
-    queue_.add([=, this] { cpu_.adamw_step(weights, gradients, m, v, step, options); });
+                  std::span<float> v, std::int64_t step, const engine::AdamwOptions& options,
+                  const engine::StoredWeights& stored) override {
+    queue_.add([=, this] { cpu_.adamw_step(weights, gradients, m, v, step, options, stored); });
   }
   void sgd_step(std::span<float> weights, std::span<const float> gradients,
-                std::span<float> velocity, const engine::SgdOptions& options) override {
-    queue_.add([=, this] { cpu_.sgd_step(weights, gradients, velocity, options); });
+                std::span<float> velocity, const engine::SgdOptions& options,
+                const engine::StoredWeights& stored) override {
+    queue_.add([=, this] { cpu_.sgd_step(weights, gradients, velocity, options, stored); });
   }
   void ema_step(std::span<float> average, std::span<const float> weights, float decay) override {
     queue_.add([=, this] { cpu_.ema_step(average, weights, decay); });
@@ -356,7 +385,8 @@ class LateDevice final : public engine::Device {
   engine::Kernels<BFloat16>& kernels_for(BFloat16*) override { return bfloat16_; }
   engine::Kernels<Float16>& kernels_for(Float16*) override { return float16_; }
 
-  const LateFault fault_;
+  const LateFault fault_ = LateFault::kNone;
+  FusedCalls* fused_ = nullptr;
   engine::CpuDevice cpu_;
   Queue queue_;
   engine::RepeatedParts<Queue::Operations> parts_;

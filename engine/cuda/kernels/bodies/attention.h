@@ -40,9 +40,12 @@ void attention_backward(const Run& run, S* dq, S* dk, S* dv, const S* d_out, con
                         const float* lse, const S* q, const S* k, const S* v,
                         const cpu::AttentionLayout& layout, const cpu::AttentionDropout* dropout,
                         float* scratch) {
-  run_elements(run, AttentionInner<S>{scratch, d_out, out, layout},
-               layout.batch * layout.heads * layout.sequence, false);
-  const AttentionShape shape = attention_shape(layout, dropout, q, k, v, d_out);
+  const AttentionShape shape = attention_shape(layout, dropout, q, k, v, d_out, out);
+  if (shape.packed) {
+    run(AttentionInner<S, kPackWidth<S>>{scratch, d_out, out, layout});
+  } else {
+    run(AttentionInner<S, 1>{scratch, d_out, out, layout});
+  }
   const AttentionGradient<S> in{d_out, lse, scratch, q, k, v, shape};
   if constexpr (!std::is_same_v<S, float>) {
     if (takes_tensor_cores<S>(layout.head_width)) {

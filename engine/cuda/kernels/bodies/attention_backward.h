@@ -7,27 +7,54 @@
 
 namespace nqd::engine::cuda::bodies {
 
-// inner[b, head, query] = d_out · out, the sum over keys of weight · d_weight.
-template <typename S>
+// inner[b, head, query] = d_out · out, the sum over keys of weight · d_weight: four lanes a row,
+// each of packs t, t + 4, …, and then of the four.
+template <typename S, int kWidth>
 struct AttentionInner {
+  static constexpr int kThreads = kAttentionThreads;
   static constexpr const char* kName = "attention_inner";
-  static constexpr int kWidth = 1;
+  static constexpr int kLanes = 4;
   float* inner;
   const S* d_out;
   const S* out;
   cpu::AttentionLayout layout;
 
-  template <typename Block, int kCount>
-  NQD_DEVICE void at(std::int64_t i) const {
-    const Place place = place_of(i, layout.sequence);
+  NQD_HOST_DEVICE std::int64_t items() const {
+    return layout.batch * layout.heads * layout.sequence;
+  }
+  std::int64_t blocks() const { return divide_up(items() * kLanes, kThreads); }
+
+  template <typename Block>
+  NQD_DEVICE void operator()(Block& block) const {
+    typename Block::template Own<float> own;
+    const std::int64_t first = block.index() * (kThreads / kLanes);
+    block.last([&](int thread) {
+      const std::int64_t item = first + thread / kLanes;
+      own[thread] = item < items() ? part<Block>(item, thread % kLanes) : 0.0F;
+    });
+    block.quads([&](int thread) -> float& { return own[thread]; }, Add{});
+    block.last([&](int thread) {
+      const std::int64_t item = first + thread / kLanes;
+      if (thread % kLanes == 0 && item < items()) inner[item] = own[thread];
+    });
+  }
+
+ private:
+  template <typename Block>
+  NQD_DEVICE float part(std::int64_t item, int lane) const {
+    const Place place = place_of(item, layout.sequence);
     const Place head = place_of(place.row, layout.heads);
-    const std::int64_t first = (head.row * layout.sequence + place.column) * layout.out_stride +
-                               head.column * layout.head_width;
+    const std::int64_t at = (head.row * layout.sequence + place.column) * layout.out_stride +
+                            head.column * layout.head_width;
     float sum = 0;
-    for (std::int64_t c = 0; c < layout.head_width; ++c) {
-      sum += Block::widen(d_out[first + c]) * Block::widen(out[first + c]);
+    for (std::int64_t c = lane * kWidth; c < layout.head_width; c += kLanes * kWidth) {
+      const Pack<S, kWidth> d = load<kWidth>(d_out + at + c);
+      const Pack<S, kWidth> o = load<kWidth>(out + at + c);
+      for (int k = 0; k < kWidth; ++k) {
+        sum += Block::widen(d.values[k]) * Block::widen(o.values[k]);
+      }
     }
-    inner[i] = sum;
+    return sum;
   }
 };
 

@@ -3,8 +3,6 @@
 // multiplied (Dao 2023, "FlashAttention-2").
 #pragma once
 
-#include <cstring>
-
 #include "engine/cuda/kernels/bodies/attention_tiles.h"
 #include "engine/cuda/kernels/mma.h"
 
@@ -26,16 +24,26 @@ struct StoredTile {
       fill_by<Block, 1>(thread, head, stride, first, end, width);
     }
   }
-
-  // Two neighbours of a row, the left one (of an even column) in the lower half.
-  NQD_DEVICE std::uint32_t pair(int row, int column) const {
-    std::uint32_t word;
-    std::memcpy(&word, __builtin_assume_aligned(&of[row][column], 4), sizeof word);
-    return word;
+  // The same, there when block.copied() returns.
+  template <typename Block>
+  NQD_DEVICE void begin_fill(Block& block, int thread, const S* head, std::int64_t stride,
+                             std::int64_t first, std::int64_t end, std::int64_t width,
+                             bool packed) {
+    if (!packed) return fill_by<Block, 1>(thread, head, stride, first, end, width);
+    constexpr int kWidth = kPackWidth<S>;
+    constexpr int kPacksOfRow = D / kWidth;
+    for (int i = thread; i < R * kPacksOfRow; i += Block::kThreads) {
+      const int row = i / kPacksOfRow;
+      const int column = i % kPacksOfRow * kWidth;
+      const bool exists = first + row < end && column < width;
+      block.copy_async(&of[row][column], exists ? head + (first + row) * stride + column : head,
+                       exists ? 16 : 0);
+    }
   }
-  // Two neighbours of a column, the upper one in the lower half.
-  NQD_DEVICE std::uint32_t across(int row, int column) const {
-    return of[row][column].bits | static_cast<std::uint32_t>(of[row + 1][column].bits) << 16;
+
+  // Of the four matrices from (row, column) on: where the row of one begins.
+  NQD_DEVICE const S* row_of(const MatrixRow& at, int row, int column) const {
+    return &of[row + at.down * 8 + at.row][column + at.right * 8];
   }
 
  private:
@@ -65,19 +73,27 @@ struct Accumulator {
 template <typename S, int D, int R, int kRight, int kTiles, typename Block, typename Get>
 NQD_DEVICE void multiply_rows(Block& block, const StoredTile<S, D, R>& left,
                               const StoredTile<S, D, kRight>& right, const Get& acc) {
-  static_assert(kTiles * 8 == kRight);
+  static_assert(kTiles * 8 == kRight && kTiles % 2 == 0);
+  typename Block::template Own<Words> a, b;
   NQD_UNROLL
   for (int k = 0; k < D; k += 16) {
+    block.template matrices<false>(a, [&](int thread) {
+      return left.row_of(MatrixRow::downwards(thread), Lane(thread).warp * 16, k);
+    });
     NQD_UNROLL
-    for (int n = 0; n < kTiles; ++n) {
-      block.template mma<S>([&](int thread) {
-        const Lane lane(thread);
-        const int row = lane.row(0), column = k + lane.t * 2, other = n * 8 + lane.g;
-        return Mma<S>{{left.pair(row, column), left.pair(row + 8, column),
-                       left.pair(row, column + 8), left.pair(row + 8, column + 8)},
-                      {right.pair(other, column), right.pair(other, column + 8)},
-                      acc(thread).of[n]};
-      });
+    for (int n = 0; n < kTiles; n += 2) {
+      block.template matrices<false>(
+          b, [&](int thread) { return right.row_of(MatrixRow::across(thread), n * 8, k); });
+      NQD_UNROLL
+      for (int tile = 0; tile < 2; ++tile) {
+        block.template mma<S>([&](int thread) {
+          const Words& x = a[thread];
+          const Words& y = b[thread];
+          return Mma<S>{{x.of[0], x.of[1], x.of[2], x.of[3]},
+                        {y.of[2 * tile], y.of[2 * tile + 1]},
+                        acc(thread).of[n + tile]};
+        });
+      }
     }
   }
 }
@@ -94,21 +110,26 @@ template <typename S, int D, int R, int kTiles, typename Block, typename Weights
 NQD_DEVICE void add_weighted_rows(Block& block, const Weights& weights,
                                   const StoredTile<S, D, R>& right, const Get& acc) {
   static_assert(kTiles * 8 == R);
+  typename Block::template Own<Words> b;
   NQD_UNROLL
   for (int j = 0; j < kTiles; j += 2) {
     NQD_UNROLL
-    for (int n = 0; n < D / 8; ++n) {
-      block.template mma<S>([&](int thread) {
-        const Lane lane(thread);
-        const auto& w = weights(thread).of;
-        const int row = j * 8 + lane.t * 2, column = n * 8 + lane.g;
-        return Mma<S>{
-            {packed_pair<S, Block>(w[j][0], w[j][1]), packed_pair<S, Block>(w[j][2], w[j][3]),
-             packed_pair<S, Block>(w[j + 1][0], w[j + 1][1]),
-             packed_pair<S, Block>(w[j + 1][2], w[j + 1][3])},
-            {right.across(row, column), right.across(row + 8, column)},
-            acc(thread).of[n]};
-      });
+    for (int n = 0; n < D / 8; n += 2) {
+      block.template matrices<true>(
+          b, [&](int thread) { return right.row_of(MatrixRow::downwards(thread), j * 8, n * 8); });
+      NQD_UNROLL
+      for (int tile = 0; tile < 2; ++tile) {
+        block.template mma<S>([&](int thread) {
+          const auto& w = weights(thread).of;
+          const Words& y = b[thread];
+          return Mma<S>{
+              {packed_pair<S, Block>(w[j][0], w[j][1]), packed_pair<S, Block>(w[j][2], w[j][3]),
+               packed_pair<S, Block>(w[j + 1][0], w[j + 1][1]),
+               packed_pair<S, Block>(w[j + 1][2], w[j + 1][3])},
+              {y.of[2 * tile], y.of[2 * tile + 1]},
+              acc(thread).of[n + tile]};
+        });
+      }
     }
   }
 }

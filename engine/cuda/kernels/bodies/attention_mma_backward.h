@@ -44,9 +44,11 @@ struct AttentionMmaBackward {
   template <typename Block>
   NQD_DEVICE void operator()(Block& block) const {
     const cpu::AttentionLayout& at = in.shape.layout;
-    const Place tile = place_of(block.index(), divide_up(at.sequence, kRows));
+    const std::int64_t tiles = divide_up(at.sequence, kRows);
+    const Place tile = place_of(block.index(), tiles);
     const Place head = place_of(tile.row, kOfKeys ? at.kv_heads : at.heads);
-    const std::int64_t first = tile.column * kRows;
+    // What has most to do begins first: the last queries, the first keys.
+    const std::int64_t first = (kOfKeys ? tile.column : tiles - 1 - tile.column) * kRows;
     const std::int64_t group = at.heads / at.kv_heads;
     Shared& shared = block.template shared<Shared>();
     typename Block::template Own<State> states;

@@ -42,32 +42,44 @@ struct AttentionMmaForward {
   template <typename Block>
   NQD_DEVICE void operator()(Block& block) const {
     const cpu::AttentionLayout& at = shape.layout;
-    const Place tile = place_of(block.index(), divide_up(at.sequence, kRows));
+    const std::int64_t tiles = divide_up(at.sequence, kRows);
+    const Place tile = place_of(block.index(), tiles);
     const Place head = place_of(tile.row, at.heads);
-    const std::int64_t first = tile.column * kRows;
+    // The last queries, which see most keys, begin first.
+    const std::int64_t first = (tiles - 1 - tile.column) * kRows;
     const std::int64_t row = head.row * at.sequence;
     const std::int64_t kv_head = head.column / (at.heads / at.kv_heads);
     const std::int64_t at_kv = row * at.kv_stride + kv_head * at.head_width;
     Shared& shared = block.template shared<Shared>();
     typename Block::template Own<State> states;
-    block.each([&](int thread) {
-      shared.queries.template fill<Block>(
-          thread, q + row * at.q_stride + head.column * at.head_width, at.q_stride, first,
-          at.sequence, at.head_width, shape.packed);
+    block.last([&](int thread) {
+      shared.queries.begin_fill(block, thread, q + row * at.q_stride + head.column * at.head_width,
+                                at.q_stride, first, at.sequence, at.head_width, shape.packed);
       State state{};
       state.maximum[0] = state.maximum[1] = -std::numeric_limits<float>::infinity();
       states[thread] = state;
     });
     const std::int64_t end = at.causal && first + kRows < at.sequence ? first + kRows : at.sequence;
+    // Keys of the next tile arrive while values are weighed, values while scores are computed.
+    const auto begin_keys = [&](std::int64_t key) {
+      block.last([&](int thread) {
+        shared.keys.begin_fill(block, thread, k + at_kv, at.kv_stride, key, at.sequence,
+                               at.head_width, shape.packed);
+      });
+    };
+    begin_keys(0);
     for (std::int64_t key = 0; key < end; key += kKeys) {
-      block.each([&](int thread) {
-        shared.keys.template fill<Block>(thread, k + at_kv, at.kv_stride, key, at.sequence,
-                                         at.head_width, shape.packed);
-        shared.values.template fill<Block>(thread, v + at_kv, at.kv_stride, key, at.sequence,
-                                           at.head_width, shape.packed);
+      block.copied();
+      block.last([&](int thread) {
+        shared.values.begin_fill(block, thread, v + at_kv, at.kv_stride, key, at.sequence,
+                                 at.head_width, shape.packed);
         states[thread].scores = {};
       });
-      add_keys(block, shared, states, {head.row, head.column, first, key});
+      const Item item{head.row, head.column, first, key};
+      weigh_keys(block, shared, states, item);
+      block.copied();
+      if (key + kKeys < end) begin_keys(key + kKeys);
+      add_values(block, shared, states);
     }
     block.quads([&](int thread) -> float& { return states[thread].sum[0]; }, Add{});
     block.quads([&](int thread) -> float& { return states[thread].sum[1]; }, Add{});
@@ -79,19 +91,24 @@ struct AttentionMmaForward {
     std::int64_t b, head, query, key;
   };
 
+  // The scores of a tile of keys, as weights.
   template <typename Block, typename States>
-  NQD_DEVICE void add_keys(Block& block, const Shared& shared, States& states,
-                           const Item& item) const {
-    const auto scores = [&](int thread) -> Accumulator<kTiles>& { return states[thread].scores; };
-    multiply_rows<S, D, kRows, kKeys, kTiles>(block, shared.queries, shared.keys, scores);
+  NQD_DEVICE void weigh_keys(Block& block, const Shared& shared, States& states,
+                             const Item& item) const {
+    multiply_rows<S, D, kRows, kKeys, kTiles>(
+        block, shared.queries, shared.keys,
+        [&](int thread) -> Accumulator<kTiles>& { return states[thread].scores; });
     block.last([&](int thread) { mask(thread, states[thread], item); });
     block.quads([&](int thread) -> float& { return states[thread].next[0]; }, Larger{});
     block.quads([&](int thread) -> float& { return states[thread].next[1]; }, Larger{});
     block.last([&](int thread) { weigh(thread, states[thread], item); });
+  }
+
+  template <typename Block, typename States>
+  NQD_DEVICE void add_values(Block& block, const Shared& shared, States& states) const {
     add_weighted_rows<S, D, kKeys, kTiles>(
-        block, scores, shared.values,
-        [&](int thread) -> Accumulator<D / 8>& { return states[thread].out; });
-    block.barrier();  // the next keys take the place of these
+        block, [&](int thread) -> Accumulator<kTiles>& { return states[thread].scores; },
+        shared.values, [&](int thread) -> Accumulator<D / 8>& { return states[thread].out; });
   }
 
   // Scores are scaled, those that a query does not see −∞; `next` is the thread's largest so far.

@@ -98,6 +98,88 @@ struct RowSums {
   }
 };
 
+// Of numbers that come one after another: the largest, and Σ e^(x − largest). −∞ counts nothing.
+struct RunningSum {
+  float largest = -std::numeric_limits<float>::infinity();
+  float sum = 0;
+
+  static NQD_DEVICE float shift_of(float largest) {
+    return largest == -std::numeric_limits<float>::infinity() ? 0.0F : largest;
+  }
+  template <int kCount>
+  NQD_DEVICE void add(const float (&values)[kCount]) {
+    float next = largest;
+    for (int k = 0; k < kCount; ++k) next = values[k] > next ? values[k] : next;
+    const float shift = shift_of(next);
+    if (next != largest) sum *= std::exp(largest - shift);
+    largest = next;
+    for (int k = 0; k < kCount; ++k) sum += std::exp(values[k] - shift);
+  }
+};
+
+// Maximum and sum of a row of one slice: each thread's own of packs t, t + 256, …, scaled to the
+// largest of all and then merged.
+template <typename S, int kWidth>
+struct RowStatistics {
+  static constexpr int kThreads = kBlockThreads;
+  static constexpr const char* kName = "cross_entropy_statistics";
+  float* maximum;
+  float* sum;
+  float* target_logit;
+  const S* logits;
+  const std::int32_t* targets;
+  cpu::LogitsShape shape;
+
+  std::int64_t blocks() const { return shape.rows; }
+
+  template <typename Block>
+  NQD_DEVICE void operator()(Block& block) const {
+    const std::int64_t row = block.index();
+    const S* x = logits + row * shape.stride;
+    typename Block::template Own<RunningSum> running;
+    typename Block::template Own<float> own;
+    block.each([&](int thread) {
+      running[thread] = of_thread<Block>(thread, x);
+      own[thread] = running[thread].largest;
+    });
+    const float largest = block.reduce(own, Larger{});
+    block.each([&](int thread) {
+      const RunningSum& mine = running[thread];
+      own[thread] = mine.sum == 0.0F ? 0.0F : mine.sum * std::exp(mine.largest - largest);
+    });
+    const float total = block.reduce(own, Add{});
+    block.last([&](int thread) {
+      if (thread != 0) return;
+      const std::int64_t target = targets[row] - shape.first;
+      const bool here = targets[row] != cpu::kNoTarget && target >= 0 && target < shape.valid;
+      maximum[row] = largest;
+      sum[row] = total;
+      target_logit[row] = here ? Block::widen(x[target]) : 0.0F;
+    });
+  }
+
+ private:
+  template <typename Block>
+  NQD_DEVICE RunningSum of_thread(int thread, const S* x) const {
+    RunningSum mine;
+    for (std::int64_t i = thread * kWidth; i < shape.valid; i += kThreads * kWidth) {
+      const bool whole = i + kWidth <= shape.valid;
+      float values[kWidth];
+      if (whole) {
+        const Pack<S, kWidth> pack = load<kWidth>(x + i);
+        for (int k = 0; k < kWidth; ++k) values[k] = Block::widen(pack.values[k]);
+      } else {
+        for (int k = 0; k < kWidth; ++k) {
+          values[k] = i + k < shape.valid ? Block::widen(x[i + k])
+                                          : -std::numeric_limits<float>::infinity();
+        }
+      }
+      mine.add(values);
+    }
+    return mine;
+  }
+};
+
 struct Losses {
   static constexpr const char* kName = "cross_entropy_losses";
   static constexpr int kWidth = 1;
@@ -113,6 +195,22 @@ struct Losses {
                          static_cast<double>(target_logit[row]) +
                          std::log(static_cast<double>(sum[row]));
     loss[row] = targets[row] == cpu::kNoTarget ? 0.0 : value;
+  }
+};
+
+// The gradient of a row's logits.
+struct RowGradient {
+  std::int32_t target;
+  float shift;
+  float inverse;
+  float scale;
+  std::int64_t valid;
+  std::int64_t first;
+
+  NQD_DEVICE float of(float logit, std::int64_t column) const {
+    if (target == cpu::kNoTarget || column >= valid) return 0.0F;
+    const float p = std::exp(logit - shift) * inverse;
+    return column == target - first ? (p - 1.0F) * scale : p * scale;
   }
 };
 
@@ -132,18 +230,54 @@ struct LogitsGradient {
   template <typename Block, int kCount>
   NQD_DEVICE void at(std::int64_t i) const {
     const Place place = place_of(i, stride);
-    const std::int32_t target = targets[place.row];
-    const float shift = maximum[place.row];
-    const float inverse = 1.0F / sum[place.row];
+    const RowGradient row{
+        targets[place.row], maximum[place.row], 1.0F / sum[place.row], scale, valid, first};
     Pack<S, kCount> pack = load<kCount>(logits + i);
     for (int k = 0; k < kCount; ++k) {
-      const std::int64_t column = place.column + k;
-      const float p = std::exp(Block::widen(pack.values[k]) - shift) * inverse;
-      const float own = column == target - first ? (p - 1.0F) * scale : p * scale;
-      const bool counts = target != cpu::kNoTarget && column < valid;
-      pack.values[k] = Block::template narrow<S>(counts ? own : 0.0F);
+      pack.values[k] =
+          Block::template narrow<S>(row.of(Block::widen(pack.values[k]), place.column + k));
     }
     store(logits + i, pack);
+  }
+};
+
+// A block a row, whose gradient takes the first half of its place: all threads read a stretch of
+// the row before any of them writes what it becomes, which ends before the next stretch begins.
+template <typename S, int kWidth>
+struct NarrowLogitsGradient {
+  static constexpr int kThreads = kBlockThreads;
+  static constexpr const char* kName = "cross_entropy_backward_narrow";
+  float* logits;
+  const std::int32_t* targets;
+  const float* maximum;
+  const float* sum;
+  float scale;
+  cpu::LogitsShape shape;
+
+  std::int64_t blocks() const { return shape.rows; }
+
+  template <typename Block>
+  NQD_DEVICE void operator()(Block& block) const {
+    const std::int64_t at = block.index();
+    const RowGradient row{targets[at], maximum[at], 1.0F / sum[at],
+                          scale,       shape.valid, shape.first};
+    const float* const from = logits + at * shape.stride;
+    S* const to = reinterpret_cast<S*>(logits + at * shape.stride);
+    for (std::int64_t first = 0; first < shape.stride; first += kThreads * kWidth) {
+      typename Block::template Own<Pack<S, kWidth>> gradient;
+      block.each([&](int thread) {
+        const std::int64_t column = first + thread * kWidth;
+        if (column >= shape.stride) return;
+        const Pack<float, kWidth> in = load<kWidth>(from + column);
+        for (int k = 0; k < kWidth; ++k) {
+          gradient[thread].values[k] = Block::template narrow<S>(row.of(in.values[k], column + k));
+        }
+      });
+      block.last([&](int thread) {
+        const std::int64_t column = first + thread * kWidth;
+        if (column < shape.stride) store(to + column, gradient[thread]);
+      });
+    }
   }
 };
 
@@ -174,6 +308,19 @@ void cross_entropy_sums(const Run& run, float* sum, float* target_logit, const S
     run(RowSums<S, 1>{sum, target_logit, logits, targets, maximum, shape});
   }
 }
+template <typename S, typename Run>
+void cross_entropy_statistics(const Run& run, float* maximum, float* sum, float* target_logit,
+                              const S* logits, const std::int32_t* targets,
+                              const cpu::LogitsShape& shape) {
+  if (shape.slices > 1) {
+    cross_entropy_maximum(run, maximum, logits, shape);
+    cross_entropy_sums(run, sum, target_logit, logits, targets, maximum, shape);
+  } else if (rows_are_packed(logits, shape)) {
+    run(RowStatistics<S, kPackWidth<S>>{maximum, sum, target_logit, logits, targets, shape});
+  } else {
+    run(RowStatistics<S, 1>{maximum, sum, target_logit, logits, targets, shape});
+  }
+}
 template <typename Run>
 void cross_entropy_losses(const Run& run, double* loss, const float* maximum, const float* sum,
                           const float* target_logit, const std::int32_t* targets,
@@ -189,6 +336,18 @@ void cross_entropy_backward(const Run& run, S* logits, const std::int32_t* targe
                LogitsGradient<S>{logits, targets, maximum, sum, scale, shape.stride, shape.valid,
                                  shape.first},
                shape.rows * shape.stride, packed);
+}
+
+template <typename S, typename Run>
+void cross_entropy_backward_narrow(const Run& run, float* logits, const std::int32_t* targets,
+                                   const float* maximum, const float* sum, float scale,
+                                   const cpu::LogitsShape& shape) {
+  constexpr int kWidth = kPackWidth<S>;
+  if (are_aligned(logits) && shape.stride % kWidth == 0) {
+    run(NarrowLogitsGradient<S, kWidth>{logits, targets, maximum, sum, scale, shape});
+  } else {
+    run(NarrowLogitsGradient<S, 1>{logits, targets, maximum, sum, scale, shape});
+  }
 }
 
 }  // namespace nqd::engine::cuda::bodies

@@ -157,8 +157,9 @@ struct Ema {
 // Elements of one partial sum of squares.
 inline constexpr std::int64_t kNormChunk = 16384;
 
-// partial[chunk] = Σ x² of a chunk in double, every square exact: thread t adds elements t, t +
-// 256, …, then the threads are merged.
+// partial[chunk] = Σ x² of a chunk in double, every square exact: thread t adds packs t, t + 256,
+// …, then the threads are merged.
+template <int kWidth>
 struct SquaresOfChunks {
   static constexpr int kThreads = kBlockThreads;
   static constexpr const char* kName = "sum_of_squares";
@@ -175,9 +176,13 @@ struct SquaresOfChunks {
     typename Block::template Own<double> own;
     block.each([&](int thread) {
       double sum = 0;
-      for (std::int64_t i = begin + thread; i < end; i += kThreads) {
-        const auto value = static_cast<double>(x[i]);
-        sum += value * value;
+      for (std::int64_t i = begin + thread * kWidth; i < end; i += kThreads * kWidth) {
+        if (i + kWidth <= end) {
+          const Pack<float, kWidth> pack = load<kWidth>(x + i);
+          for (const float value : pack.values) sum += square(value);
+        } else {
+          for (std::int64_t j = i; j < end; ++j) sum += square(x[j]);
+        }
       }
       own[thread] = sum;
     });
@@ -185,6 +190,12 @@ struct SquaresOfChunks {
     block.last([&](int thread) {
       if (thread == 0) partial[block.index()] = sum;
     });
+  }
+
+ private:
+  static NQD_DEVICE double square(float value) {
+    const auto wide = static_cast<double>(value);
+    return wide * wide;
   }
 };
 
@@ -268,7 +279,11 @@ void ema_step(const Run& run, float* average, const float* weights, std::int64_t
 
 template <typename Run>
 void sum_of_squares(const Run& run, double* sum, const float* x, std::int64_t n, double* scratch) {
-  run(SquaresOfChunks{scratch, x, n});
+  if (are_aligned(x)) {
+    run(SquaresOfChunks<kPackWidth<float>>{scratch, x, n});
+  } else {
+    run(SquaresOfChunks<1>{scratch, x, n});
+  }
   run(SumOfChunks{sum, scratch, divide_up(n, kNormChunk)});
 }
 

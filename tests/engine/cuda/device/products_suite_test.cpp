@@ -1,13 +1,17 @@
 // Products, attention and cross-entropy on a device, against their CPU counterparts.
 #include <doctest/doctest.h>
 
+#include <cstring>
+
 #include "engine/cpu/activations.h"
 #include "engine/cpu/blocked_attention.h"
+#include "engine/cuda/cudnn/fused_attention.h"
 #include "engine/cuda/device.h"
 #include "engine/cuda/gemm.h"
 #include "engine/cuda/kernels/attention.h"
 #include "engine/cuda/kernels/cross_entropy.h"
 #include "engine/cuda/kernels/fixed_product.h"
+#include "engine/device/products.h"
 #include "tests/engine/cuda/close.h"
 #include "tests/engine/cuda/device/gpu_array.h"
 
@@ -120,6 +124,46 @@ TEST_CASE_TEMPLATE("what is fused into a product", S, BFloat16, Float16) {
   std::vector<float> gpu_sums;
   for (const S& value : sums.values()) gpu_sums.push_back(cpu::widen(value));
   check_close<S>(gpu_sums, of_columns, 8);
+
+  // An addend in the place of C, and sums over k beside a float32 result that is added to.
+  const auto past = random_stored<S>(index(kM * kN), 4);
+  GpuArray<S> gpu_past(past);
+  gemm.run(
+      test_stream(), p,
+      {.kind = GemmEpilogue::Kind::kBias, .vector = gpu_bias.data(), .addend = gpu_past.data()});
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    after[i] = cpu::narrow<S>(plain[i] + cpu::widen(bias[i % index(kN)]) + cpu::widen(past[i]));
+  }
+  check_close<S>(c.values(), after, 4);
+  Product<S> transposed(1);
+  GpuArray<float> wide(index(kM * kN)), of_rows(index(kM));
+  FixedProduct to_wide =
+      transposed.of(transposed.gpu_a, transposed.gpu_b, wide.data(), DType::kFloat32);
+  for (int i = 0; i < 2; ++i) {
+    REQUIRE(gemm.try_run(test_stream(), to_wide,
+                         {.kind = GemmEpilogue::Kind::kBiasGradientOfA, .vector = of_rows.data()}));
+    to_wide.accumulate = true;
+  }
+  auto twice = transposed.on_cpu();
+  for (float& value : twice) value *= 2;
+  check_close<float>(wide.values(), twice, 128);
+  std::vector<float> expected_rows(index(kM));
+  for (std::size_t i = 0; i < index(kM * kK); ++i) {
+    expected_rows[i % index(kM)] += cpu::widen(transposed.a[i]);  // stored [k, m]
+  }
+  check_close<float>(of_rows.values(), expected_rows, 256);
+}
+
+TEST_CASE("a matrix beside a GELU that is no whole packs wide is refused, not misread") {
+  if (cuda_product_library().version.empty()) return;
+  GpuArray<std::byte> workspace(kWorkspace);
+  CudaGemm gemm(workspace.data(), kWorkspace);
+  Product<BFloat16> product(0);
+  GpuArray<BFloat16> c(index(kM * kN)), aux(index(kM * (kN + 1)));
+  const FixedProduct p = product.of(product.gpu_a, product.gpu_b, c.data(), DType::kBFloat16);
+  CHECK_FALSE(
+      gemm.try_run(test_stream(), p,
+                   {.kind = GemmEpilogue::Kind::kGelu, .aux = aux.data(), .aux_stride = kN + 1}));
 }
 
 TEST_CASE_TEMPLATE("attention, forward and backward", S, float, BFloat16, Float16) {
@@ -153,6 +197,51 @@ TEST_CASE_TEMPLATE("attention, forward and backward", S, float, BFloat16, Float1
   }
 }
 
+TEST_CASE_TEMPLATE("attention of a library, the same twice", S, BFloat16, Float16) {
+  GpuArray<std::byte> workspace(std::size_t{256} << 20);
+  const auto library = make_fused_attention(test_stream(), [&](std::int64_t bytes) {
+    REQUIRE(bytes <= std::int64_t{256} << 20);
+    return workspace.data();
+  });
+  if (library == nullptr) {
+    MESSAGE("not run: ", fused_attention_status().reason);
+    return;
+  }
+  for (const std::int64_t width : {64, 128}) {
+    for (const bool causal : {true, false}) {
+      CAPTURE(width);
+      const auto at = cpu::packed_attention(2, 320, 4, 2, width, causal);
+      const std::int64_t k = 4 * width, v = 6 * width;
+      const auto qkv = random_stored<S>(index(640 * at.q_stride), 1);
+      const auto d_out = random_stored<S>(index(640 * at.out_stride), 2);
+      std::vector<S> out(d_out.size()), d(qkv.size());
+      std::vector<float> lse(2560), scratch(index(cpu::attention_backward_scratch(at)));
+      const S* in = qkv.data();
+      cpu::blocked_attention_forward(out.data(), lse.data(), in, in + k, in + v, at,
+                                     {0, at.kv_items()}, nullptr, scratch.data());
+      cpu::blocked_attention_backward(d.data(), d.data() + k, d.data() + v, d_out.data(),
+                                      out.data(), lse.data(), in, in + k, in + v, at,
+                                      {0, at.kv_items()}, nullptr, scratch.data());
+      GpuArray<S> gqkv(qkv), gd_out(d_out), gout(out.size()), same_out(out), gd(d.size()),
+          again(d.size());
+      GpuArray<float> glse(lse.size()), same_lse(lse);
+      AttentionOperands operands{type_of<S>(),    at,          gqkv.data(), gqkv.data() + k,
+                                 gqkv.data() + v, gout.data(), glse.data()};
+      REQUIRE(library->forward(operands));
+      check_close<S>(gout.values(), out, 8);
+      check_close<float>(glse.values(), lse, 1024);
+      operands.out = same_out.data();
+      operands.lse = same_lse.data();
+      for (GpuArray<S>* to : {&gd, &again}) {
+        REQUIRE(library->backward(operands,
+                                  {gd_out.data(), to->data(), to->data() + k, to->data() + v}));
+      }
+      check_close<S>(gd.values(), d, 32);
+      CHECK(same_bits(gd.values(), again.values()));
+    }
+  }
+}
+
 TEST_CASE_TEMPLATE("cross-entropy", S, float, BFloat16, Float16) {
   for (const std::int64_t width : {8192, 5001}) {
     const cpu::LogitsShape shape{37, 2 * width, 2 * width - 9, 0, width, 2};
@@ -182,6 +271,40 @@ TEST_CASE_TEMPLATE("cross-entropy", S, float, BFloat16, Float16) {
     check_close<float>(gsum.values(), sum, 256);
     CHECK(largest_difference(gloss.values(), loss) < 1e-5);
     check_close<S>(glogits.values(), gradient, 8);
+  }
+}
+
+TEST_CASE_TEMPLATE("cross-entropy of logits in one pass, and their narrow gradient", S, BFloat16,
+                   Float16) {
+  for (const std::int64_t stride : {16384, 5001}) {
+    const cpu::LogitsShape shape{37, stride, stride - 9, 0, stride - 9, 1};
+    const auto logits = random_stored<float>(index(37 * stride), 1, 5.0);
+    std::vector<std::int32_t> targets(37);
+    for (int i = 0; i < 37; ++i) targets[index(i)] = i % 5 == 0 ? -1 : i * 111;
+    std::vector<float> maximum(37), sum(37), at_target(37);
+    cpu::cross_entropy_statistics(maximum.data(), sum.data(), at_target.data(), logits.data(),
+                                  targets.data(), shape);
+    auto place = logits;
+    cpu::cross_entropy_backward_narrow<S>(place.data(), targets.data(), maximum.data(), sum.data(),
+                                          0.5F, shape);
+    GpuArray<float> glogits(logits), gmaximum(37), gsum(37), gtarget(37);
+    GpuArray<std::int32_t> gtargets(targets);
+    cross_entropy_statistics<float>(test_stream(), gmaximum, gsum, gtarget, glogits, gtargets,
+                                    shape);
+    CHECK(same_bits(gmaximum.values(), maximum));
+    CHECK(same_bits(gtarget.values(), at_target));
+    check_close<float>(gsum.values(), sum, 256);
+    cross_entropy_backward_narrow<S>(test_stream(), glogits, gtargets, gmaximum, gsum, 0.5F, shape);
+    const auto own = glogits.values();
+    std::vector<S> gradient(index(37 * stride)), expected(gradient.size());
+    for (std::int64_t row = 0; row < 37; ++row) {
+      const std::size_t bytes = index(stride) * sizeof(S);
+      std::memcpy(static_cast<void*>(gradient.data() + row * stride), own.data() + row * stride,
+                  bytes);
+      std::memcpy(static_cast<void*>(expected.data() + row * stride), place.data() + row * stride,
+                  bytes);
+    }
+    check_close<S>(gradient, expected, 8);
   }
 }
 

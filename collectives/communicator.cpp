@@ -76,23 +76,13 @@ Work Communicator::all_reduce_async(std::span<std::byte> data, DType type, Reduc
   return start({Collective::kAllReduce, data, data, type, op}, algorithm);
 }
 
-namespace {
-
-int ranks_beside(const Communicator& communicator, int end) {
+int ranks_on_this_host(const Communicator& communicator) {
   const std::string& own = communicator.host(communicator.rank());
   int here = 0;
-  for (int rank = 0; rank < end; ++rank) here += communicator.host(rank) == own ? 1 : 0;
+  for (int rank = 0; rank < communicator.size(); ++rank) {
+    here += communicator.host(rank) == own ? 1 : 0;
+  }
   return here;
-}
-
-}  // namespace
-
-int ranks_on_this_host(const Communicator& communicator) {
-  return ranks_beside(communicator, communicator.size());
-}
-
-int rank_on_this_host(const Communicator& communicator) {
-  return ranks_beside(communicator, communicator.rank());
 }
 
 }  // namespace nqd::collectives

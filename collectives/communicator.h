@@ -207,8 +207,6 @@ class Communicator {
 
 // Ranks of the communicator on the calling rank's host, itself included.
 int ranks_on_this_host(const Communicator& communicator);
-// Those of them before it.
-int rank_on_this_host(const Communicator& communicator);
 
 // Typed views for callers that hold floats.
 template <typename T>

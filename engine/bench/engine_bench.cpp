@@ -43,6 +43,14 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+std::int64_t place_on_host(const Communicator& world) {
+  std::int64_t before = 0;
+  for (int rank = 0; rank < world.rank(); ++rank) {
+    if (world.host(rank) == world.host(world.rank())) ++before;
+  }
+  return before;
+}
+
 void merge(std::vector<KernelCall>& all, const KernelCall& call) {
   const auto same = std::find_if(all.begin(), all.end(), [&](const KernelCall& known) {
     return known.kernel == call.kernel && known.m == call.m && known.n == call.n &&
@@ -144,7 +152,7 @@ class EngineBench {
 
  private:
   std::unique_ptr<Device> make_device() const {
-    if (options_.make_device) return options_.make_device(collectives::rank_on_this_host(world_));
+    if (options_.make_device) return options_.make_device(place_on_host(world_));
     return std::make_unique<CpuDevice>(static_cast<int>(solo_.train.threads));
   }
 

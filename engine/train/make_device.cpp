@@ -30,6 +30,14 @@ std::string planned_memory(const planner::Config& config, const planner::RankPla
          format_bytes(static_cast<double>(activations)) + " of activations and workspace";
 }
 
+int index_on_host(const collectives::Communicator& world) {
+  int before = 0;
+  for (int rank = 0; rank < world.rank(); ++rank) {
+    before += world.host(rank) == world.host(world.rank()) ? 1 : 0;
+  }
+  return before;
+}
+
 void stage_messages(MeshGroups& groups, int device) {
   collectives::StagingOptions options;
   options.device = device;
@@ -65,8 +73,7 @@ std::unique_ptr<Device> join_device(DeviceKind kind, const planner::Config& conf
                                     const collectives::Communicator& world, MeshGroups& groups) {
   if (kind == DeviceKind::kCpu) return make_cpu_device(config);
   require_device(kind, config);
-  const int device =
-      collectives::rank_on_this_host(world) % static_cast<int>(cuda_status().devices.size());
+  const int device = index_on_host(world) % static_cast<int>(cuda_status().devices.size());
   auto made = make_cuda_device(
       device, [config, place = groups.place] { return planned_memory(config, place); });
   stage_messages(groups, device);

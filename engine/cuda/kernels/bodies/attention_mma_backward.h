@@ -1,6 +1,6 @@
 // The backward pass of attention on tensor cores, cut as attention_backward.h cuts it: one kernel
 // sums over a key's queries, one over a query's keys. A warp has 16 rows (keys or queries), and
-// tiles of 32 of the others pass by.
+// tiles of 32 or 16 of the others pass by.
 #pragma once
 
 #include "engine/cuda/kernels/bodies/attention_backward.h"
@@ -16,7 +16,8 @@ struct AttentionMmaBackward {
   static constexpr const char* kName =
       kOfKeys ? "attention_backward_keys" : "attention_backward_queries";
   static constexpr int kRows = kWarps * 16;
-  static constexpr int kOthers = 32;
+  // Both sums of wide keys leave no registers for more.
+  static constexpr int kOthers = kOfKeys && D > 64 ? 16 : 32;
   static constexpr int kTiles = kOthers / 8;
   S* first_gradient;   // dk or dq
   S* second_gradient;  // dv or null

@@ -6,7 +6,6 @@
 #include <bit>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 
 #include "base/error.h"
@@ -165,7 +164,8 @@ struct CudaGemm::State {
     Owned<cublasLtMatrixLayout_t> left;   // op(B)ᵀ
     Owned<cublasLtMatrixLayout_t> right;  // op(A)ᵀ
     Owned<cublasLtMatrixLayout_t> result;
-    std::optional<cublasLtMatmulAlgo_t> algorithm;  // none: the library has none
+    cublasLtMatmulAlgo_t algorithm{};
+    cublasStatus_t status = CUBLAS_STATUS_NOT_SUPPORTED;  // why there is none
   };
 
   State(void* memory, std::size_t bytes, Float32Products products)
@@ -249,11 +249,12 @@ struct CudaGemm::State {
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(p.c.data));
     cublasLtMatmulHeuristicResult_t best{};
     int found = 0;
-    const cublasStatus_t status =
+    choice.status =
         lt.heuristic(handle.value, choice.desc.value, choice.left.value, choice.right.value,
                      choice.result.value, choice.result.value, preference.value, 1, &best, &found);
-    if (status != CUBLAS_STATUS_NOT_SUPPORTED) check_lt(status, "cublasLtMatmulAlgoGetHeuristic");
-    if (status == CUBLAS_STATUS_SUCCESS && found > 0) choice.algorithm = best.algo;
+    if (choice.status != CUBLAS_STATUS_SUCCESS) return;
+    choice.status = found > 0 ? best.state : CUBLAS_STATUS_NOT_SUPPORTED;
+    choice.algorithm = best.algo;
   }
 
   void run(StreamHandle stream, Choice& choice, const FixedProduct& p, const GemmEpilogue& e) {
@@ -263,7 +264,7 @@ struct CudaGemm::State {
     const void* const added = e.addend == nullptr ? p.c.data : e.addend;
     check_lt(lt.matmul(handle.value, choice.desc.value, &p.alpha, p.b.data, choice.left.value,
                        p.a.data, choice.right.value, &beta, added, choice.result.value, p.c.data,
-                       choice.result.value, &*choice.algorithm, workspace, workspace_bytes, stream),
+                       choice.result.value, &choice.algorithm, workspace, workspace_bytes, stream),
              "cublasLtMatmul");
   }
 };
@@ -287,9 +288,11 @@ bool CudaGemm::takes(const FixedProduct& product) {
 
 void CudaGemm::run(StreamHandle stream, const FixedProduct& product, const GemmEpilogue& epilogue) {
   if (try_run(stream, product, epilogue)) return;
-  check_lt(CUBLAS_STATUS_NOT_SUPPORTED,
-           "cublasLtMatmulAlgoGetHeuristic for " + std::to_string(product.m) + " x " +
-               std::to_string(product.n) + " x " + std::to_string(product.k));
+  const std::string shape = std::to_string(product.m) + " x " + std::to_string(product.n) + " x " +
+                            std::to_string(product.k);
+  check_lt(takes_aux(epilogue) ? state_->choice_of(product, epilogue).status
+                               : CUBLAS_STATUS_NOT_SUPPORTED,
+           "cublasLtMatmulAlgoGetHeuristic for " + shape);
 }
 
 bool CudaGemm::try_run(StreamHandle stream, const FixedProduct& product,
@@ -297,7 +300,7 @@ bool CudaGemm::try_run(StreamHandle stream, const FixedProduct& product,
   if (product.m == 0 || product.n == 0) return true;
   if (!takes_aux(epilogue)) return false;
   State::Choice& choice = state_->choice_of(product, epilogue);
-  if (!choice.algorithm) return false;
+  if (choice.status != CUBLAS_STATUS_SUCCESS) return false;
   state_->run(stream, choice, product, epilogue);
   return true;
 }

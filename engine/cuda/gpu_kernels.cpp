@@ -12,6 +12,7 @@
 #include "engine/cuda/kernels/pooling.h"
 #include "engine/cuda/kernels/rotary.h"
 #include "engine/cuda/streams.h"
+#include "engine/device/products.h"
 
 namespace nqd::engine::cuda {
 

@@ -88,22 +88,22 @@ class Handle {
 
 enum class Pass : bool { kForward, kBackward };
 
-// Names of tensors in a graph.
-enum Place : std::int64_t { kQ = 1, kK, kV, kOut, kLse, kDOut, kDQ, kDK, kDV };
+// What tensors are called in a graph.
+enum Uid : std::int64_t { kQ = 1, kK, kV, kOut, kLse, kDOut, kDQ, kDK, kDV };
 
 using Graph = fe::graph::Graph;
 using Tensor = fe::graph::Tensor_attributes;
-using Pack = std::unordered_map<std::int64_t, void*>;
+using Pointers = std::unordered_map<std::int64_t, void*>;
 
-Tensor& describe(Tensor& tensor, Place place, const AttentionTensor& at) {
-  return tensor.set_uid(place)
+Tensor& describe(Tensor& tensor, Uid uid, const AttentionTensor& at) {
+  return tensor.set_uid(uid)
       .set_dim({at.extents.begin(), at.extents.end()})
       .set_stride({at.strides.begin(), at.strides.end()});
 }
 
-std::shared_ptr<Tensor> input(Graph& graph, Place place, const AttentionTensor& at) {
+std::shared_ptr<Tensor> input(Graph& graph, Uid uid, const AttentionTensor& at) {
   Tensor tensor;
-  return graph.tensor(describe(tensor, place, at));
+  return graph.tensor(describe(tensor, uid, at));
 }
 
 template <typename Attributes>
@@ -192,8 +192,8 @@ class CudnnAttention final : public FusedAttention {
     if (!are_aligned(bytes(o.q), bytes(o.k), bytes(o.v), bytes(o.out))) return false;
     Plan* const plan = plan_of(Pass::kForward, o.type, o.layout);
     if (plan == nullptr) return false;
-    Pack pack = operands(o);
-    run(*plan, pack);
+    Pointers pointers = operands(o);
+    run(*plan, pointers);
     return true;
   }
 
@@ -204,9 +204,9 @@ class CudnnAttention final : public FusedAttention {
     }
     Plan* const plan = plan_of(Pass::kBackward, o.type, o.layout);
     if (plan == nullptr) return false;
-    Pack pack = operands(o);
-    pack.insert({{kDOut, const_cast<void*>(d.d_out)}, {kDQ, d.dq}, {kDK, d.dk}, {kDV, d.dv}});
-    run(*plan, pack);
+    Pointers pointers = operands(o);
+    pointers.insert({{kDOut, const_cast<void*>(d.d_out)}, {kDQ, d.dq}, {kDK, d.dk}, {kDV, d.dv}});
+    run(*plan, pointers);
     return true;
   }
 
@@ -221,7 +221,7 @@ class CudnnAttention final : public FusedAttention {
   static const std::byte* bytes(const void* data) { return static_cast<const std::byte*>(data); }
 
   // The front end takes what it reads and what it writes alike.
-  static Pack operands(const AttentionOperands& o) {
+  static Pointers operands(const AttentionOperands& o) {
     return {{kQ, const_cast<void*>(o.q)},
             {kK, const_cast<void*>(o.k)},
             {kV, const_cast<void*>(o.v)},
@@ -256,9 +256,9 @@ class CudnnAttention final : public FusedAttention {
     if (first_reason_.empty()) first_reason_ = layout + ": " + reason;
   }
 
-  void run(const Plan& plan, Pack& pack) {
+  void run(const Plan& plan, Pointers& pointers) {
     void* const room = plan.workspace_bytes > 0 ? workspace_(plan.workspace_bytes) : nullptr;
-    fe::error_t done = plan.graph->execute(handle_.get(), pack, room);
+    fe::error_t done = plan.graph->execute(handle_.get(), pointers, room);
     if (done.is_bad()) fail("cuDNN's attention", done.get_message());
   }
 

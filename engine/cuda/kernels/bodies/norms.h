@@ -247,8 +247,8 @@ struct NormWeightTerms {
   }
 };
 
-// Calls use.template operator()<kWidth, kHeld>() for rows of `width` elements of S.
-template <typename S, typename Use>
+// Calls use.template operator()<kWidth, kHeld>() for rows of `width` elements of S; kMost are held.
+template <typename S, int kMost, typename Use>
 void with_row_packs(std::int64_t width, bool packed, const Use& use) {
   constexpr int kWidth = kPackWidth<S>;
   const std::int64_t of_thread = divide_up(width, kNormThreads * kWidth);
@@ -256,8 +256,8 @@ void with_row_packs(std::int64_t width, bool packed, const Use& use) {
     use.template operator()<1, 0>();
   } else if (of_thread <= 2) {
     use.template operator()<kWidth, 2>();
-  } else if (of_thread <= 4) {
-    use.template operator()<kWidth, 4>();
+  } else if (of_thread <= kMost) {
+    use.template operator()<kWidth, kMost>();
   } else {
     use.template operator()<kWidth, 0>();
   }
@@ -268,7 +268,7 @@ void norm_forward(const Run& run, S* y, float* mean, float* rstd, const S* x, co
                   const S* bias, const cpu::NormShape& shape) {
   const auto epsilon = static_cast<float>(shape.epsilon);
   const bool packed = are_aligned(y, x, weight, bias) && shape.width % kPackWidth<S> == 0;
-  with_row_packs<S>(shape.width, packed, [&]<int kWidth, int kHeld>() {
+  with_row_packs<S, 4>(shape.width, packed, [&]<int kWidth, int kHeld>() {
     run(NormForward<S, kCentred, kWidth, kHeld>{
         {shape.rows, shape.width}, y, mean, rstd, x, weight, bias, epsilon});
   });
@@ -279,7 +279,8 @@ void norm_backward_input(const Run& run, S* dx, const S* residual, const S* dy, 
                          const S* weight, const float* mean, const float* rstd,
                          const cpu::NormShape& shape) {
   const bool packed = are_aligned(dx, residual, dy, x, weight) && shape.width % kPackWidth<S> == 0;
-  with_row_packs<S>(shape.width, packed, [&]<int kWidth, int kHeld>() {
+  // Of two tensors: more would halve the blocks that run at a time.
+  with_row_packs<S, 2>(shape.width, packed, [&]<int kWidth, int kHeld>() {
     run(NormBackwardInput<S, kCentred, kWidth, kHeld>{
         {shape.rows, shape.width}, dx, residual, dy, x, weight, mean, rstd});
   });

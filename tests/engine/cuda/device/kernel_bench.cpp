@@ -10,8 +10,6 @@
 // Seconds are of one call: the median of batches that are waited for as a whole.
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
-#include <functional>
 #include <iostream>
 #include <memory>
 #include <random>
@@ -24,6 +22,7 @@
 #include "engine/cuda/device.h"
 #include "engine/cuda/make_cuda_device.h"
 #include "engine/device/cpu_device.h"
+#include "tests/engine/cuda/device/kernel_rows.h"
 
 namespace nqd::tests {
 namespace {
@@ -44,15 +43,6 @@ struct Sizes {
 constexpr Sizes kLarge{16384, 2048, 50304, std::int64_t{1} << 28, 8, 2048, 32, 20e-3};
 constexpr Sizes kSmall{64, 128, 256, 4096, 1, 64, 2, 1e-4};
 
-struct Row {
-  std::string name;
-  std::string shape;
-  double work;  // bytes or operations of a call
-  double seconds;
-
-  double rate() const { return work / seconds; }
-};
-
 class Bench {
  public:
   Bench(Device& device, const Sizes& sizes)
@@ -69,8 +59,7 @@ class Bench {
     attention();
   }
 
-  std::vector<Row> passes;
-  std::vector<Row> multiplied;
+  KernelRows measured;
 
  private:
   // `count` values in (low, 1), as long as the bench lives.
@@ -129,14 +118,14 @@ class Bench {
             const Call& call) {
     double elements = 1;
     for (const std::int64_t n : shape) elements *= static_cast<double>(n);
-    passes.push_back({name, shape_text(shape), least * elements, seconds_of(call)});
+    measured.passes.push_back({name, shape_text(shape), least * elements, seconds_of(call)});
     forget();
   }
   template <typename Call>
   void product(const std::string& name, const FixedProduct& p, const Call& call) {
     const double operations =
         2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
-    multiplied.push_back({name, shape_text({p.m, p.n, p.k}), operations, seconds_of(call)});
+    measured.products.push_back({name, shape_text({p.m, p.n, p.k}), operations, seconds_of(call)});
   }
   // Gives back what was allocated since the last call.
   void forget() {
@@ -312,15 +301,15 @@ class Bench {
       const double scores = 0.5 * static_cast<double>(b * h) * static_cast<double>(s * s);
       const double one = 2 * scores * static_cast<double>(width);
       const std::string shape = shape_text({b, h, s, width});
-      multiplied.push_back({"attention", shape, 2 * one, seconds_of([&] {
-                              kernels.attention_forward(out, lse, qkv, qkv + k, qkv + v, at,
-                                                        nullptr, scratch);
-                            })});
-      multiplied.push_back({"attention_backward", shape, 5 * one, seconds_of([&] {
-                              kernels.attention_backward(d_qkv, d_qkv + k, d_qkv + v, d_out, out,
-                                                         lse, qkv, qkv + k, qkv + v, at, nullptr,
-                                                         scratch);
-                            })});
+      const auto forward = [&] {
+        kernels.attention_forward(out, lse, qkv, qkv + k, qkv + v, at, nullptr, scratch);
+      };
+      const auto backward = [&] {
+        kernels.attention_backward(d_qkv, d_qkv + k, d_qkv + v, d_out, out, lse, qkv, qkv + k,
+                                   qkv + v, at, nullptr, scratch);
+      };
+      measured.products.push_back({"attention", shape, 2 * one, seconds_of(forward)});
+      measured.products.push_back({"attention_backward", shape, 5 * one, seconds_of(backward)});
       forget();
     }
   }
@@ -331,42 +320,6 @@ class Bench {
   std::vector<std::unique_ptr<engine::DeviceMemory>> memory_;
   std::mt19937_64 random_{7};
 };
-
-void print_json(const std::string& device, const std::string& attention, const Bench& bench) {
-  const double copy = bench.passes.front().rate();
-  std::printf("{\"device\": \"%s\", \"attention\": \"%s\", \"copy_bytes_per_s\": %.6g,\n",
-              device.c_str(), attention.c_str(), copy);
-  const auto rows = [&](const char* name, const std::vector<Row>& all, const char* work) {
-    std::printf(" \"%s\": [", name);
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      const Row& row = all[i];
-      std::printf(
-          "%s\n  {\"name\": \"%s\", \"shape\": \"%s\", \"%s\": %.0f, \"seconds\": %.6g, "
-          "\"%s_per_s\": %.6g",
-          i == 0 ? "" : ",", row.name.c_str(), row.shape.c_str(), work, row.work, row.seconds, work,
-          row.rate());
-      if (&all == &bench.passes) std::printf(", \"share_of_copy\": %.4g", row.rate() / copy);
-      std::printf("}");
-    }
-    std::printf("]");
-  };
-  rows("passes", bench.passes, "bytes");
-  std::printf(",\n");
-  rows("products", bench.multiplied, "operations");
-  std::printf("}\n");
-}
-
-void print_table(const Bench& bench) {
-  const double copy = bench.passes.front().rate();
-  for (const Row& row : bench.passes) {
-    std::printf("%-30s %-28s %10.3f us %9.1f GB/s %6.1f %% of a copy\n", row.name.c_str(),
-                row.shape.c_str(), 1e6 * row.seconds, 1e-9 * row.rate(), 100 * row.rate() / copy);
-  }
-  for (const Row& row : bench.multiplied) {
-    std::printf("%-30s %-28s %10.3f us %9.2f TFLOP/s\n", row.name.c_str(), row.shape.c_str(),
-                1e6 * row.seconds, 1e-12 * row.rate());
-  }
-}
 
 }  // namespace
 }  // namespace nqd::tests
@@ -400,9 +353,9 @@ int main(int argc, char** argv) {
     bench.run();
     if (json) {
       tests::print_json(on_cpu ? "CPU" : status.devices.front().name, device->attention_library(),
-                        bench);
+                        bench.measured);
     } else {
-      tests::print_table(bench);
+      tests::print_table(bench.measured);
     }
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "engine/cuda/device.h"
 #include "engine/cuda/gpu_products.h"
 #include "engine/cuda/kernels/convert.h"
@@ -115,6 +116,10 @@ void GpuDevice::open_libraries() {
   gemm_ = std::make_unique<CudaGemm>(library_workspace_.data(), library_workspace_.size());
   fused_attention_ = make_fused_attention(
       compute_.handle(), [this](std::int64_t bytes) { return scratch_.of<std::byte>(bytes); });
+  const FusedAttentionStatus status = fused_attention_status();
+  if (status.built && !status.reason.empty()) {
+    log::warn("attention stays with nqd's own kernels: " + status.reason);
+  }
   bfloat16_.prefer(fused_attention_.get());
   float16_.prefer(fused_attention_.get());
 }

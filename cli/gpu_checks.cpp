@@ -113,6 +113,11 @@ MachineCheck check_peers(int devices) {
   });
   const std::string detail = collectives::pairs_text(records);
   if (detail.find("NVL") != std::string::npos) return ok("GPU to GPU", detail);
+  if (detail.find('?') != std::string::npos) {
+    return warn("GPU to GPU", detail,
+                "NVML does not say how they are joined: in a container it needs the driver's "
+                "`utility` capability (`nvidia-smi topo -m`)");
+  }
   return warn("GPU to GPU", detail,
               "no pair is joined by NVLink: messages cross PCIe, and tensor parallelism costs "
               "more than a plan for NVLink says (`nvidia-smi topo -m`)");

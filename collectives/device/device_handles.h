@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "collectives/device/device_api.h"
 
@@ -46,7 +47,9 @@ using OwnedGraph = DeviceHandle<DeviceGraph>;
 inline OwnedStream make_stream(DeviceApi& api) { return {api, api.make_stream()}; }
 inline OwnedEvent make_event(DeviceApi& api) { return {api, api.make_event()}; }
 
-// Device memory, or pinned host memory: uninitialised, grown by take() and kept.
+// Device memory, or pinned host memory: uninitialised, grown by take() and kept. What it has
+// outgrown is kept too until it goes: freeing waits for the whole device, and with it for kernels
+// of other ranks that wait for this one.
 class DeviceBlock {
  public:
   enum class Kind { kDevice, kPinned };
@@ -55,14 +58,16 @@ class DeviceBlock {
   DeviceBlock(DeviceBlock&& other) noexcept
       : api_(other.api_),
         kind_(other.kind_),
-        data_(std::exchange(other.data_, nullptr)),
-        size_(std::exchange(other.size_, 0)) {}
+        blocks_(std::move(other.blocks_)),
+        size_(std::exchange(other.size_, 0)) {
+    other.blocks_.clear();
+  }
   DeviceBlock& operator=(DeviceBlock&& other) noexcept {
     if (this == &other) return *this;
     reset();
     api_ = other.api_;
     kind_ = other.kind_;
-    data_ = std::exchange(other.data_, nullptr);
+    blocks_ = std::exchange(other.blocks_, {});
     size_ = std::exchange(other.size_, 0);
     return *this;
   }
@@ -70,25 +75,27 @@ class DeviceBlock {
   // `bytes` bytes whose content is left over from earlier use. Earlier spans end when it grows.
   std::span<std::byte> take(std::size_t bytes) {
     if (bytes > size_) {
-      reset();
-      data_ = kind_ == Kind::kDevice ? api_->allocate(bytes) : api_->allocate_pinned(bytes);
+      blocks_.reserve(blocks_.size() + 1);
+      blocks_.push_back(kind_ == Kind::kDevice ? api_->allocate(bytes)
+                                               : api_->allocate_pinned(bytes));
       size_ = bytes;
     }
-    return {data_, bytes};
+    return {blocks_.empty() ? nullptr : blocks_.back(), bytes};
   }
 
  private:
   void reset() noexcept {
-    if (data_ == nullptr) return;
-    kind_ == Kind::kDevice ? api_->release(data_) : api_->release_pinned(data_);
-    data_ = nullptr;
+    for (std::byte* const block : blocks_) {
+      kind_ == Kind::kDevice ? api_->release(block) : api_->release_pinned(block);
+    }
+    blocks_.clear();
     size_ = 0;
   }
 
   DeviceApi* api_;
   Kind kind_;
-  std::byte* data_ = nullptr;
-  std::size_t size_ = 0;
+  std::vector<std::byte*> blocks_;  // the last is the one in use
+  std::size_t size_ = 0;            // of it
 };
 
 }  // namespace nqd::collectives

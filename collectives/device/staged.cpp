@@ -156,6 +156,18 @@ void StagedCommunicator::run_pieces(const CollectiveCall& call, Algorithm algori
   surplus.messages += last.messages - before.messages - largest.messages;
 }
 
+// A call that fails leaves its copies on their way: the buffers must outlast them.
+void StagedCommunicator::settle() noexcept {
+  for (const Slot& slot : slots_) {
+    for (const OwnedEvent* const event : {&slot.fetched, &slot.stored}) {
+      try {
+        wait(*event);
+      } catch (const Error&) {  // of a device whose context is lost: nothing is on its way
+      }
+    }
+  }
+}
+
 void StagedCommunicator::run_call(const CollectiveCall& call, Algorithm algorithm,
                                   const Begin& begin) {
   api_.use(options_.device);
@@ -164,7 +176,12 @@ void StagedCommunicator::run_call(const CollectiveCall& call, Algorithm algorith
   // What is overwritten may still be read by what the compute stream holds.
   api_.order(up_.get(), begin.event.get());
   if (const std::size_t piece = piece_elements(call); piece > 0) {
-    return run_pieces(call, chosen(call.collective, algorithm, payload_bytes(call)), piece);
+    try {
+      return run_pieces(call, chosen(call.collective, algorithm, payload_bytes(call)), piece);
+    } catch (...) {
+      settle();
+      throw;
+    }
   }
   run_whole(call, algorithm);
 }

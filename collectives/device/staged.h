@@ -101,6 +101,7 @@ class StagedCommunicator final : public Communicator {
   void fetch(std::span<std::byte> to, std::span<const std::byte> from, Slot& slot);
   void store(std::span<std::byte> to, std::span<const std::byte> from, Slot& slot);
   void wait(const OwnedEvent& event) const;
+  void settle() noexcept;
 
   std::unique_ptr<Communicator> owned_;
   Communicator& inner_;

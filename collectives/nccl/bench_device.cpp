@@ -63,7 +63,16 @@ void NcclBenchDevice::run(const BenchSteps& steps) {
 
 OwnedGraph NcclBenchDevice::captured(const BenchSteps& steps) {
   device_.begin_capture(stream());
-  put(steps);
+  try {
+    put(steps);
+  } catch (...) {
+    // A stream that is still recorded can neither be waited for nor destroyed.
+    try {
+      const OwnedGraph broken_off(device_, device_.end_capture(stream()));
+    } catch (const Error&) {
+    }
+    throw;
+  }
   return {device_, device_.end_capture(stream())};
 }
 

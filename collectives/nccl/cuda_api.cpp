@@ -31,6 +31,8 @@ bool is_sticky(cudaError_t error) {
 }
 
 [[noreturn]] void fail(cudaError_t error, const char* call, const std::string& what) {
+  // Else the next launch of this thread would be blamed for it.
+  static_cast<void>(cudaGetLastError());
   int device = -1;
   cudaGetDevice(&device);
   const std::string message = std::string(call) + what + " failed on device " +
@@ -93,8 +95,13 @@ class CudaApi final : public DeviceApi {
   }
 
   DeviceStream make_stream() override {
+    // Messages go before the waves of a product that has begun, so that they overlap with the next.
+    int lowest = 0;
+    int highest = 0;
+    check(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "cudaDeviceGetStreamPriorityRange");
     cudaStream_t stream = nullptr;
-    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, highest),
+          "cudaStreamCreateWithPriority");
     return stream;
   }
   void release(DeviceStream stream) noexcept override { cudaStreamDestroy(stream); }

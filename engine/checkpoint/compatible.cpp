@@ -24,8 +24,14 @@ bool is_bound(const std::string& key) {
                      [&](std::string_view pattern) { return names(pattern, key); });
 }
 
-// A misspelt key would let nothing through, and nobody would know why.
-void check_allowed(const RunValues& keys, const std::vector<std::string>& allowed) {
+std::string value_in(const RunValues& values, const std::string& key) {
+  const auto found = values.find(key);
+  return found == values.end() ? "nothing" : "`" + found->second + "`";
+}
+
+}  // namespace
+
+void check_allowed_changes(const RunValues& keys, const std::vector<std::string>& allowed) {
   for (const std::string& pattern : allowed) {
     const bool known = std::any_of(keys.begin(), keys.end(), [&](const auto& one) {
       return is_bound(one.first) && names(pattern, one.first);
@@ -39,20 +45,13 @@ void check_allowed(const RunValues& keys, const std::vector<std::string>& allowe
   }
 }
 
-std::string value_in(const RunValues& values, const std::string& key) {
-  const auto found = values.find(key);
-  return found == values.end() ? "nothing" : "`" + found->second + "`";
-}
-
-}  // namespace
-
 void check_resumable(const Manifest& manifest, const RunValues& values,
                      const std::vector<std::string>& allowed) {
   RunValues saved = manifest.config;
   saved["data.digest"] = manifest.data_digest;
   RunValues keys = saved;
   keys.insert(values.begin(), values.end());
-  check_allowed(keys, allowed);
+  check_allowed_changes(keys, allowed);
   std::string changed;
   std::string first;
   for (const auto& [key, value] : keys) {

@@ -13,6 +13,10 @@ namespace nqd::engine {
 // key, and "data.digest".
 using RunValues = std::map<std::string, std::string>;
 
+// Throws Error (kUsage, NQD2084) when one of `allowed` (below) names no compared key of `keys`:
+// misspelt, it would let nothing through, and nobody would know why.
+void check_allowed_changes(const RunValues& keys, const std::vector<std::string>& allowed);
+
 // Throws Error (kUsage, NQD2084) when a value that the loss curve depends on is another one than
 // when the generation was written: the model, numerics, precision, the optimizer, seed, batch,
 // data. How the run is spread (mesh, engine, threads, recomputation, micro-batches) and how it is

@@ -37,7 +37,10 @@ CudaStatus cuda_status() {
   }
   for (int i = 0; i < count; ++i) {
     cudaDeviceProp properties{};
-    if (cudaGetDeviceProperties(&properties, i) != cudaSuccess) continue;
+    if (cudaGetDeviceProperties(&properties, i) != cudaSuccess) {
+      static_cast<void>(cudaGetLastError());  // else the next launch would be blamed for it
+      continue;
+    }
     status.devices.push_back(
         {properties.name, properties.major, properties.minor, properties.totalGlobalMem});
   }

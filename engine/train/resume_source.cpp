@@ -144,7 +144,12 @@ std::unique_ptr<CheckpointReader> ResumeSource::open(const SavedRun& run) {
     }
   }
   attempt_together(world_, [&] {
-    if (world_.rank() == 0 && reader) refuse_to_mix(reader.get());
+    if (world_.rank() != 0) return;
+    if (reader) return refuse_to_mix(reader.get());
+    // A later attempt, which finds a generation, would be refused.
+    RunValues values = run.values;
+    values["data.digest"] = run.data_digest;
+    check_allowed_changes(values, options_.allowed_changes);
   });
   return reader;
 }

@@ -17,13 +17,14 @@ std::int64_t divisor_near(std::int64_t value, std::int64_t at) {
 
 // What may change beside the batch, which a run that goes on from a checkpoint has to keep.
 std::string other_split(const TrainSpec& t, std::int64_t dp) {
-  if (!divides(dp, t.global_batch_size)) {
-    return "to keep the batch, set parallel.dp to a divisor of it, such as " +
-           text(divisor_near(t.global_batch_size, std::min(dp, t.global_batch_size)));
-  }
-  const std::int64_t own = t.global_batch_size / dp;
-  return "to keep the batch, set train.micro_batch_size to " +
-         text(divisor_near(own, std::min(t.micro_batch_size, own)));
+  const std::int64_t batch = t.global_batch_size;
+  const std::int64_t ranks = divisor_near(batch, std::min(dp, batch));
+  const std::int64_t own = batch / ranks;
+  const std::int64_t micro = divisor_near(own, std::min(t.micro_batch_size, own));
+  return "to keep the batch, set " +
+         (ranks == dp ? ""
+                      : "parallel.dp to " + text(ranks) + " (on as many ranks as then fit) and ") +
+         "train.micro_batch_size to " + text(micro);
 }
 
 void check_batch(const Config& c, Diagnostics& out) {

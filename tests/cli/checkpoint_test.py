@@ -244,6 +244,7 @@ class Checkpoints(NqdTestCase):
             "seed": (lambda folder: None, ["--set", "train.seed=2"], ["NQD2084", "train.seed: `1234` then, `2` now"]),
             "model": (lambda folder: None, ["--set", "model.ffn_hidden=64"], ["NQD2084", "model.ffn_hidden"]),
             "misspelt": (lambda folder: None, ["--allow-changed", "train.sede"], ["NQD2084", "train.sede is none of"]),
+            "misspelt, and no generation yet": (shutil.rmtree, ["--allow-changed", "train.sede"], ["NQD2084"]),
             "missing": (lambda folder: (alone(folder) / "rank-00001.safetensors").unlink(), [],
                         ["NQD2083", "rank-00001.safetensors is missing"]),
             "flipped": (lambda folder: flip(alone(folder) / "rank-00000.safetensors", 20000), [],

@@ -247,8 +247,8 @@ TEST_CASE("NQD1209: batch arithmetic") {
         "the nearest legal global_batch_size is 18 or 24; to keep the batch, set "
         "train.micro_batch_size to 2");
   CHECK(only([](Config& c) { c.train.global_batch_size = 5; }).hint ==
-        "the nearest legal global_batch_size is 6; to keep the batch, set parallel.dp to a divisor "
-        "of it, such as 1");
+        "the nearest legal global_batch_size is 6; to keep the batch, set parallel.dp to 1 (on as "
+        "many ranks as then fit) and train.micro_batch_size to 1");
 }
 
 void interleave(Config& c) {

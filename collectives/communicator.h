@@ -195,6 +195,10 @@ class Communicator {
   // Collective. Ranks of equal color form a new communicator ordered by (key, rank); color < 0
   // returns null. `group` names its traffic.
   virtual std::unique_ptr<Communicator> split(int color, int key, const std::string& group) = 0;
+  // Collective. Makes ready what the first messages between ranks would else wait for on the host,
+  // so that from then on no call of one rank waits there for another's where the backend lets calls
+  // run by themselves. Counts as no traffic.
+  virtual void connect() {}
 
   // Counts of this rank since the last reset, this communicator alone (not its splits).
   virtual Traffic traffic() const = 0;

@@ -263,7 +263,8 @@ void put_exchange(NcclSession& session, std::span<const std::byte> data, int to,
   session.check(closed, stage);
 }
 
-RankTraffic planned_traffic(const CollectiveCall& call, std::size_t ranks, std::size_t rank) {
+RankTraffic planned_traffic(const CollectiveCall& call, std::size_t ranks, std::size_t rank,
+                            Algorithm algorithm) {
   const std::size_t root = index(call.root);
   switch (call.collective) {
     case Collective::kBarrier:
@@ -285,7 +286,8 @@ RankTraffic planned_traffic(const CollectiveCall& call, std::size_t ranks, std::
       call.collective == Collective::kBroadcast || call.collective == Collective::kReduce;
   const std::size_t place = rooted ? (rank + ranks - root) % ranks : rank;
   const std::size_t element = size_bytes(call.type);
-  return rank_traffic(call.collective, Algorithm::kAuto, ranks, place,
+  if (algorithm == Algorithm::kLibrary) algorithm = Algorithm::kAuto;
+  return rank_traffic(call.collective, algorithm, ranks, place,
                       payload_bytes(call).value_or(0) / element, element);
 }
 

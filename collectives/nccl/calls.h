@@ -19,9 +19,11 @@ void put_call(NcclSession& session, const CollectiveCall& call, DeviceStream str
 void put_exchange(NcclSession& session, std::span<const std::byte> data, int to,
                   std::span<std::byte> received, int from, DeviceStream stream, const Stage& stage);
 
-// What one rank sends in `call` by the algorithm that cost.h names for auto, any rank being the
-// root: what plans count. NCCL chooses its own algorithm, and what that sends cannot be seen. A
-// barrier counts nothing; counted parts count as the messages that NCCL is asked for.
-RankTraffic planned_traffic(const CollectiveCall& call, std::size_t ranks, std::size_t rank);
+// What one rank sends in `call` by `algorithm`, for auto and library the one that cost.h names for
+// auto, any rank being the root: what plans count. NCCL chooses its own algorithm, and what that
+// sends cannot be seen. A barrier counts nothing; counted parts count as the messages that NCCL is
+// asked for.
+RankTraffic planned_traffic(const CollectiveCall& call, std::size_t ranks, std::size_t rank,
+                            Algorithm algorithm);
 
 }  // namespace nqd::collectives

@@ -10,39 +10,46 @@
 namespace nqd::collectives {
 namespace {
 
-// A Work without a worker: the device runs it, and whoever waits looks at its event.
+// A Work without a worker: the device runs it. Its wait sets the outcome.
 struct StreamState final : Work::State {
-  explicit StreamState(StreamWork started) : work(std::move(started)) {
+  StreamState(std::shared_ptr<NcclSession> of, std::shared_ptr<StreamCall> started)
+      : session(std::move(of)), call(std::move(started)) {
     on_error = [] {};
   }
   void wait() override {
     if (done) return;
     done = true;
     try {
-      work.wait();
-      elapsed_s = work.elapsed_s();
+      if (session->options().stream_ordered) return session->follow(call);
+      session->wait(*call);
+      elapsed_s = session->device().elapsed_s(call->begin.get(), call->end.get());
     } catch (...) {
       error = std::current_exception();
     }
   }
 
-  StreamWork work;
+  std::shared_ptr<NcclSession> session;
+  std::shared_ptr<StreamCall> call;
 };
 
 }  // namespace
 
-StreamWork::StreamWork(std::shared_ptr<NcclSession> session, Stage stage)
-    : session_(std::move(session)),
-      stage_(std::move(stage)),
-      begin_(make_event(session_->device())),
-      end_(make_event(session_->device())) {}
+void StreamWork::wait() { session_->wait(*call_); }
 
-void StreamWork::wait() { session_->wait(end_.get(), stage_); }
-
-void StreamWork::order(DeviceStream stream) const { session_->device().order(stream, end_.get()); }
+void StreamWork::order(DeviceStream stream) const {
+  session_->device().order(stream, call_->end.get());
+}
 
 double StreamWork::elapsed_s() const {
-  return session_->device().elapsed_s(begin_.get(), end_.get());
+  return session_->device().elapsed_s(call_->begin.get(), call_->end.get());
+}
+
+Work StreamWork::handle() && {
+  return Work(std::make_shared<StreamState>(std::move(session_), std::move(call_)));
+}
+
+void StreamWork::finish() {
+  session_->options().stream_ordered ? session_->follow(call_) : session_->wait(*call_);
 }
 
 NcclBuffer::NcclBuffer(std::shared_ptr<NcclSession> session, std::size_t bytes)
@@ -88,9 +95,9 @@ Stage NcclCommunicator::next_stage(Collective collective) {
   return {group(), collective, ++calls, 0, true};
 }
 
-Stage NcclCommunicator::count(const CollectiveCall& call) {
-  const RankTraffic sent =
-      planned_traffic(call, static_cast<std::size_t>(size()), static_cast<std::size_t>(rank()));
+Stage NcclCommunicator::count(const CollectiveCall& call, Algorithm algorithm) {
+  const RankTraffic sent = planned_traffic(call, static_cast<std::size_t>(size()),
+                                           static_cast<std::size_t>(rank()), algorithm);
   TrafficCount& total = counts_[call.collective];
   ++total.calls;
   total.messages += sent.messages;
@@ -110,21 +117,16 @@ Stage NcclCommunicator::count_message(std::span<const std::byte> data, int to) {
 
 template <typename Put>
 StreamWork NcclCommunicator::on_stream(const Stage& stage, const Put& put) {
-  DeviceApi& device = session_->device();
-  StreamWork work(session_, stage);
-  session_->follow_compute();
-  device.record(work.begin_.get(), session_->stream());
+  const std::shared_ptr<StreamCall> call = session_->begin_call(stage);
   put(session_->stream());
-  // Before that NCCL may not have put all on the stream.
-  session_->settle(stage);
-  device.record(work.end_.get(), session_->stream());
-  return work;
+  session_->end_call(call);
+  return {session_, call};
 }
 
-StreamWork NcclCommunicator::enqueue(const CollectiveCall& call) {
+StreamWork NcclCommunicator::enqueue(const CollectiveCall& call, Algorithm algorithm) {
   check_call(call, size(), rank(), group());
   session_->enter();
-  const Stage stage = count(call);
+  const Stage stage = count(call, algorithm);
   return on_stream(stage, [&](DeviceStream stream) { put_call(*session_, call, stream, stage); });
 }
 
@@ -142,7 +144,7 @@ StreamWork NcclCommunicator::enqueue_exchange(std::span<const std::byte> data, i
 void NcclCommunicator::put(const CollectiveCall& call, DeviceStream stream) {
   check_call(call, size(), rank(), group());
   session_->enter();
-  const Stage stage = count(call);
+  const Stage stage = count(call, Algorithm::kAuto);
   put_call(*session_, call, stream, stage);
   session_->settle(stage);
 }
@@ -159,7 +161,10 @@ void NcclCommunicator::put_exchange(std::span<const std::byte> data, int to,
 
 Algorithm NcclCommunicator::chosen(Collective collective, Algorithm algorithm,
                                    std::optional<std::uint64_t>) const {
-  if (algorithm == Algorithm::kAuto || algorithm == Algorithm::kLibrary) return Algorithm::kLibrary;
+  const bool any = session_->options().stream_ordered;
+  if (any || algorithm == Algorithm::kAuto || algorithm == Algorithm::kLibrary) {
+    return Algorithm::kLibrary;
+  }
   throw Error(ExitCode::kUsage, "NQD2102",
               "NCCL chooses the algorithm of " + std::string(name(collective)) + " itself, so " +
                   std::string(name(algorithm)) + " cannot be asked for",
@@ -168,33 +173,35 @@ Algorithm NcclCommunicator::chosen(Collective collective, Algorithm algorithm,
 
 void NcclCommunicator::run(const CollectiveCall& call, Algorithm algorithm) {
   chosen(call.collective, algorithm, {});
-  enqueue(call).wait();
+  StreamWork work = enqueue(call, algorithm);
+  // A barrier is for the host.
+  call.collective == Collective::kBarrier ? work.wait() : work.finish();
 }
 
 Work NcclCommunicator::start(const CollectiveCall& call, Algorithm algorithm) {
   chosen(call.collective, algorithm, {});
-  return Work(std::make_shared<StreamState>(enqueue(call)));
+  return enqueue(call, algorithm).handle();
 }
 
 void NcclCommunicator::send(std::span<const std::byte> data, int to) {
   check_rank(to, size(), group());
-  enqueue_exchange(data, to, {}, -1).wait();
+  enqueue_exchange(data, to, {}, -1).finish();
 }
 
 void NcclCommunicator::receive(std::span<std::byte> data, int from) {
   check_rank(from, size(), group());
-  enqueue_exchange({}, -1, data, from).wait();
+  enqueue_exchange({}, -1, data, from).finish();
 }
 
 void NcclCommunicator::send_receive(std::span<const std::byte> data, int to,
                                     std::span<std::byte> received, int from, Algorithm algorithm) {
   chosen(Collective::kSendRecv, algorithm, {});
-  enqueue_exchange(data, to, received, from).wait();
+  enqueue_exchange(data, to, received, from).finish();
 }
 
 Work NcclCommunicator::send_async(std::span<const std::byte> data, int to) {
   check_rank(to, size(), group());
-  return Work(std::make_shared<StreamState>(enqueue_exchange(data, to, {}, -1)));
+  return enqueue_exchange(data, to, {}, -1).handle();
 }
 
 std::vector<std::array<std::int32_t, 2>> NcclCommunicator::exchange(
@@ -219,7 +226,8 @@ std::vector<std::array<std::int32_t, 2>> NcclCommunicator::exchange(
 }
 
 std::unique_ptr<NcclCommunicator> NcclCommunicator::part(int color, int key,
-                                                         const std::string& group, bool blocking) {
+                                                         const std::string& group, bool blocking,
+                                                         const NcclOptions& options) {
   const auto all = exchange({color, key});
   std::vector<std::pair<std::int32_t, int>> order;  // key, rank
   for (int peer = 0; peer < size(); ++peer) {
@@ -237,7 +245,7 @@ std::unique_ptr<NcclCommunicator> NcclCommunicator::part(int color, int key,
   Communicator* const control = session_->place().control.get();
   if (control != nullptr) place.control = control->split(color, key, group);
   auto session = std::make_shared<NcclSession>(session_->device(), session_->nccl(),
-                                               std::move(place), session_->options());
+                                               std::move(place), options);
   session->start_part(*session_, color, key, blocking);
   if (color < 0) return nullptr;
   return std::make_unique<NcclCommunicator>(std::move(session));
@@ -245,11 +253,29 @@ std::unique_ptr<NcclCommunicator> NcclCommunicator::part(int color, int key,
 
 std::unique_ptr<Communicator> NcclCommunicator::split(int color, int key,
                                                       const std::string& group) {
-  return part(color, key, group, false);
+  return part(color, key, group, false, session_->options());
+}
+
+std::unique_ptr<NcclCommunicator> NcclCommunicator::split(int color, int key,
+                                                          const std::string& group,
+                                                          const NcclOptions& options) {
+  return part(color, key, group, false, options);
+}
+
+// A byte from each rank to each other opens NCCL's connections between them.
+void NcclCommunicator::connect() {
+  session_->enter();
+  const auto ranks = static_cast<std::size_t>(size());
+  const std::span<std::byte> bytes = session_->small(2 * ranks);
+  const CollectiveCall greeting{Collective::kAllToAll, bytes.first(ranks), bytes.last(ranks)};
+  const Stage stage{group()};
+  on_stream(stage, [&](DeviceStream stream) {
+    put_call(*session_, greeting, stream, stage);
+  }).wait();
 }
 
 std::unique_ptr<NcclCommunicator> NcclCommunicator::blocking_twin() {
-  return part(0, rank(), group(), true);
+  return part(0, rank(), group(), true, session_->options());
 }
 
 std::optional<double> NcclCommunicator::estimate_s(const CollectiveCall& call) {

@@ -5,6 +5,13 @@
 // enqueue() returns at once, with a handle by which other streams wait, so that computation and
 // communication overlap without a host thread.
 //
+// With NcclOptions::stream_ordered all calls do so: a blocking call, or Work::wait() of a started
+// one, puts the compute stream behind it and returns. So code that is written for a host that waits
+// (start, compute, wait, use the result) overlaps on the device as it stands, and the host asks
+// ahead of it. What a call reads or writes must then be used by the compute stream alone, and must
+// not be freed before that has passed the wait. A Work that goes without wait() puts the compute
+// stream behind the call too, and never blocks; its elapsed_s() is 0, since nobody knows yet.
+//
 // What differs from other backends: NCCL chooses the algorithm (`auto` and `library` are the same,
 // others are refused with NQD2102), so sums are not canonical; traffic is what plans count
 // (calls.h), not what NCCL moved; a message of a wrong length cannot be noticed (NQD4005), it hangs
@@ -38,12 +45,13 @@ class StreamWork {
 
  private:
   friend class NcclCommunicator;
-  StreamWork(std::shared_ptr<NcclSession> session, Stage stage);
+  StreamWork(std::shared_ptr<NcclSession> session, std::shared_ptr<StreamCall> call)
+      : session_(std::move(session)), call_(std::move(call)) {}
+  Work handle() &&;  // for a caller of start()
+  void finish();     // for a blocking call
 
   std::shared_ptr<NcclSession> session_;
-  Stage stage_;
-  OwnedEvent begin_;
-  OwnedEvent end_;
+  std::shared_ptr<StreamCall> call_;
 };
 
 // Device memory that NCCL knows beforehand, so that it needs no copies of its own on the way
@@ -93,6 +101,10 @@ class NcclCommunicator final : public Communicator {
                     int from, Algorithm algorithm) override;
   Work send_async(std::span<const std::byte> data, int to) override;
   std::unique_ptr<Communicator> split(int color, int key, const std::string& group) override;
+  // The same with options of its own; the device, and where it computes, stay.
+  std::unique_ptr<NcclCommunicator> split(int color, int key, const std::string& group,
+                                          const NcclOptions& options);
+  void connect() override;
 
   Traffic traffic() const override;
   void reset_traffic() override { counts_.clear(); }
@@ -102,7 +114,7 @@ class NcclCommunicator final : public Communicator {
   }
 
   // Collective. Puts the call on the communication stream and returns.
-  StreamWork enqueue(const CollectiveCall& call);
+  StreamWork enqueue(const CollectiveCall& call) { return enqueue(call, Algorithm::kAuto); }
   // A message each way (−1 is nobody), likewise.
   StreamWork enqueue_exchange(std::span<const std::byte> data, int to,
                               std::span<std::byte> received, int from);
@@ -126,13 +138,15 @@ class NcclCommunicator final : public Communicator {
   const NcclMember& member(int rank) const {
     return session_->place().members[static_cast<std::size_t>(rank)];
   }
-  Stage count(const CollectiveCall& call);
+  // `algorithm`: what a plan counts.
+  Stage count(const CollectiveCall& call, Algorithm algorithm);
+  StreamWork enqueue(const CollectiveCall& call, Algorithm algorithm);
   Stage count_message(std::span<const std::byte> data, int to);
   Stage next_stage(Collective collective);
   template <typename Put>
   StreamWork on_stream(const Stage& stage, const Put& put);
   std::unique_ptr<NcclCommunicator> part(int color, int key, const std::string& group,
-                                         bool blocking);
+                                         bool blocking, const NcclOptions& options);
   // Collective. Every rank's two numbers, by rank.
   std::vector<std::array<std::int32_t, 2>> exchange(std::array<std::int32_t, 2> mine);
 

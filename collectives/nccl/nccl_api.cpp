@@ -57,6 +57,7 @@ ncclConfig_t config_of(const NcclCommOptions& options) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = options.blocking ? 1 : 0;
   config.commName = options.name.c_str();
+  if (options.max_blocks > 0) config.maxCTAs = options.max_blocks;
   return config;
 }
 

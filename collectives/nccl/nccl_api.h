@@ -35,7 +35,8 @@ struct NcclUniqueId {
 
 struct NcclCommOptions {
   bool blocking = false;
-  std::string name;  // in NCCL's own log
+  std::string name;    // in NCCL's own log
+  int max_blocks = 0;  // thread blocks of a call (maxCTAs); 0: NCCL's choice
 };
 
 class NcclApi {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "collectives/mpi/backoff.h"
+#include "collectives/nccl/sessions.h"
 #include "collectives/waiting.h"
 
 namespace nqd::collectives {
@@ -57,7 +58,8 @@ NcclSession::NcclSession(DeviceApi& device, NcclApi& nccl, Place place, NcclOpti
       place_(std::move(place)),
       options_(std::move(options)),
       exceptions_(std::uncaught_exceptions()),
-      small_(device, DeviceBlock::Kind::kDevice) {
+      small_(device, DeviceBlock::Kind::kDevice),
+      calls_(device) {
   device_.use(place_.device);
   stream_ = make_stream(device_);
   fork_ = make_event(device_);
@@ -66,30 +68,36 @@ NcclSession::NcclSession(DeviceApi& device, NcclApi& nccl, Place place, NcclOpti
 }
 
 NcclSession::~NcclSession() {
-  if (handle_ == nullptr) return;
-  if (broken_ || std::uncaught_exceptions() > exceptions_) {
-    give_up();
-    return;
-  }
-  const Stage stage{place_.group, Collective::kBarrier, 0, 0, false};
+  const bool fails = broken_ || std::uncaught_exceptions() > exceptions_;
+  if (fails) give_up();
   try {
-    check(nccl_.finalize(handle_), stage);
-    settle(stage);
-    nccl_.destroy(handle_);
+    if (handle_ != nullptr) end();
   } catch (const Error&) {
     // Whoever failed has said so, or will.
     give_up();
   }
+  if (options_.sessions) options_.sessions->remove(*this);
+}
+
+void NcclSession::end() {
+  while (StreamCall* const call = calls_.oldest()) wait(*call);
+  if (options_.sessions) options_.sessions->remove(*this);
+  started_ = false;
+  const Stage stage{place_.group};
+  check(nccl_.finalize(handle_), stage);
+  settle(stage);
+  nccl_.destroy(std::exchange(handle_, nullptr));
 }
 
 NcclCommOptions NcclSession::comm_options(bool blocking) const {
-  return {blocking, "nqd " + place_.group};
+  return {blocking, "nqd " + place_.group, options_.max_blocks};
 }
 
 void NcclSession::start(const NcclUniqueId& id) {
   const Stage stage{place_.group, Collective::kBarrier, 0, 0, true};
   check(nccl_.init(handle_, size(), id, rank(), comm_options(false)), stage);
   settle(stage);
+  join();
 }
 
 void NcclSession::start_part(NcclSession& parent, int color, int key, bool blocking) {
@@ -97,7 +105,14 @@ void NcclSession::start_part(NcclSession& parent, int color, int key, bool block
   parent.check(nccl_.split(parent.handle_, color, key, handle_, comm_options(blocking)), stage);
   parent.settle(stage);
   // With color < 0 NCCL gives no communicator.
-  if (handle_ != nullptr) settle(stage);
+  if (handle_ == nullptr) return;
+  settle(stage);
+  join();
+}
+
+void NcclSession::join() {
+  started_ = true;
+  if (options_.sessions) options_.sessions->add(*this);
 }
 
 void NcclSession::enter() {
@@ -105,9 +120,34 @@ void NcclSession::enter() {
   device_.use(place_.device);
 }
 
-void NcclSession::follow_compute() {
+template <typename Ask>
+auto NcclSession::ask_device(const Stage& stage, const Ask& ask) {
+  try {
+    return ask();
+  } catch (const Error& error) {
+    break_off(
+        Error(error.exit_code(), error.code(), error.what() + whereabouts(stage), error.hint()));
+  }
+}
+
+std::shared_ptr<StreamCall> NcclSession::begin_call(const Stage& stage) {
+  auto call = ask_device(stage, [&] { return calls_.make(stage); });
   device_.record(fork_.get(), options_.compute);
   device_.order(stream_.get(), fork_.get());
+  device_.record(call->begin.get(), stream_.get());
+  return call;
+}
+
+void NcclSession::end_call(const std::shared_ptr<StreamCall>& call) {
+  // Before that NCCL may not have put all on the stream.
+  settle(call->stage);
+  device_.record(call->end.get(), stream_.get());
+  calls_.put(call);
+}
+
+void NcclSession::follow(const std::shared_ptr<StreamCall>& call) {
+  enter();
+  calls_.follow(call, options_.compute);
 }
 
 NcclResult NcclSession::state() {
@@ -145,14 +185,40 @@ void NcclSession::settle(const Stage& stage) {
 
 void NcclSession::wait(DeviceEvent event, const Stage& stage) {
   enter();
-  poll(stage, [&] {
-    try {
-      return device_.is_complete(event);
-    } catch (const Error& error) {
-      break_off(
-          Error(error.exit_code(), error.code(), error.what() + whereabouts(stage), error.hint()));
-    }
-  });
+  poll(stage, [&] { return ask_device(stage, [&] { return device_.is_complete(event); }); });
+}
+
+void NcclSession::wait(StreamCall& call) {
+  const Waiting waiting;
+  enter();
+  const auto complete = [&] {
+    return ask_device(call.stage, [&] { return calls_.is_complete(call); });
+  };
+  for (mpi::Backoff backoff; !complete(); backoff.pause()) {
+    look();
+    // What the compute stream holds before it may wait for another communicator.
+    if (!call.begun && backoff.waited() >= 2 * options_.deadline) fail_late(call.stage);
+  }
+  check(state(), call.stage);
+}
+
+void NcclSession::look() {
+  enter();
+  const StreamCall* const oldest = ask_device({place_.group}, [&] { return calls_.oldest(); });
+  const Stage stage = oldest != nullptr ? oldest->stage : Stage{place_.group};
+  check(state(), stage);
+  const auto now = std::chrono::steady_clock::now();
+  if (now - looked_ >= kLookEvery) {
+    looked_ = now;
+    look_at_peers(stage);
+  }
+  if (oldest != nullptr && oldest->begun && now - *oldest->begun >= options_.deadline) {
+    fail_late(stage);
+  }
+}
+
+double NcclSession::take_stood_s() {
+  return ask_device({place_.group}, [&] { return calls_.take_stood_s(); });
 }
 
 void NcclSession::look_at_peers(const Stage& stage) {
@@ -167,8 +233,9 @@ void NcclSession::look_at_peers(const Stage& stage) {
 
 std::string NcclSession::whereabouts(const Stage& stage) const {
   const NcclMember& mine = place_.members[static_cast<std::size_t>(place_.rank)];
-  const std::string what = stage.sequence == 0 ? "while group " + stage.group + " starts or ends"
-                                               : "in " + describe(stage);
+  const std::string what = stage.sequence > 0 ? "in " + describe(stage)
+                           : started_         ? "beside group " + stage.group
+                                              : "while group " + stage.group + " starts or ends";
   return ", of rank " + std::to_string(mine.world_rank) + " on host " + mine.host + " " + what;
 }
 
@@ -225,6 +292,15 @@ void NcclSession::break_off(const Failure& error) {
   if (options_.last_words) options_.last_words(error);
   give_up();
   throw error;
+}
+
+void NcclSession::abandon() noexcept {
+  if (!broken_) {
+    broken_ = std::make_exception_ptr(
+        Error(ExitCode::kFault, "NQD4012", "group " + place_.group + " was aborted",
+              "the rank has failed before: look at its first message"));
+  }
+  give_up();
 }
 
 void NcclSession::give_up() noexcept {

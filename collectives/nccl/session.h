@@ -13,9 +13,12 @@
 #include "collectives/communicator.h"
 #include "collectives/device/device_handles.h"
 #include "collectives/nccl/nccl_api.h"
+#include "collectives/nccl/stream_calls.h"
 #include "collectives/stage.h"
 
 namespace nqd::collectives {
+
+class NcclSessions;
 
 struct NcclOptions {
   std::chrono::milliseconds deadline{60'000};
@@ -28,6 +31,15 @@ struct NcclOptions {
   // Called at most once, with the error that the caller is about to get, before the communicator is
   // aborted. For what must be written before that; it must not throw.
   std::function<void(const Error&)> last_words{};
+  // Calls return, and waits for started ones too, when the compute stream is behind them: the host
+  // waits for nothing but barriers, splits and connect(). Whoever waits for the device then asks
+  // `sessions` now and then. Any algorithm may be asked for: NCCL's runs, and the one asked for is
+  // what traffic counts, as a plan does.
+  bool stream_ordered = false;
+  // The communicators of this rank, those of later splits too; needed where stream_ordered.
+  std::shared_ptr<NcclSessions> sessions{};
+  // Thread blocks that a call may take from what computes (ncclConfig_t.maxCTAs); 0: NCCL's choice.
+  int max_blocks = 0;
 };
 
 // A rank of a group.
@@ -74,17 +86,34 @@ class NcclSession {
 
   // Rethrows the error that ended the communicator; else makes its device the calling thread's.
   void enter();
-  // Puts the communication stream behind what the compute stream holds now.
-  void follow_compute();
+  // A call that is about to be put on the stream: behind what the compute stream holds now.
+  std::shared_ptr<StreamCall> begin_call(const Stage& stage);
+  // It was handed to NCCL. Returns when it is on the stream.
+  void end_call(const std::shared_ptr<StreamCall>& call);
+  // Puts the compute stream behind the call. The host does not wait.
+  void follow(const std::shared_ptr<StreamCall>& call);
   // Throws for a result of NCCL that is a failure.
   void check(NcclResult result, const Stage& stage);
   // Returns when what was handed to NCCL is on its streams.
   void settle(const Stage& stage);
-  // Returns when the device has come to `event`.
+  // Returns when the device has come to `event`, or has completed the call.
   void wait(DeviceEvent event, const Stage& stage);
+  void wait(StreamCall& call);
+  // Throws what has ended the communicator: NCCL's asynchronous error, a lost rank, or a call that
+  // the device has come to and that is not complete by the deadline. What whoever waits for the
+  // device asks now and then.
+  void look();
+  // Seconds that the compute stream stood still for calls since it was asked last: those that the
+  // device has passed.
+  double take_stood_s();
+  // Aborts the communicator of a rank that has failed elsewhere: what is on its stream comes to
+  // nothing, and later calls throw NQD4012.
+  void abandon() noexcept;
 
  private:
   NcclCommOptions comm_options(bool blocking) const;
+  void join();  // the sessions of the rank, once NCCL is up
+  void end();   // when all that is on the stream is complete
   template <typename Done>
   void poll(const Stage& stage, const Done& done);
   NcclResult state();
@@ -99,6 +128,9 @@ class NcclSession {
   [[noreturn]] void break_off(const Failure& error);
   void give_up() noexcept;
   std::string whereabouts(const Stage& stage) const;
+  // What `ask` says; an error of the device ends the communicator.
+  template <typename Ask>
+  auto ask_device(const Stage& stage, const Ask& ask);
 
   DeviceApi& device_;
   NcclApi& nccl_;
@@ -110,6 +142,9 @@ class NcclSession {
   OwnedStream stream_;
   OwnedEvent fork_;
   DeviceBlock small_;
+  StreamCalls calls_;
+  bool started_ = false;
+  std::chrono::steady_clock::time_point looked_{};  // at the peers
 };
 
 }  // namespace nqd::collectives

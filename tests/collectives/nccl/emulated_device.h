@@ -11,7 +11,7 @@
 
 namespace nqd::collectives::emulated {
 
-class Device final : public DeviceApi {
+class Device : public DeviceApi {
  public:
   explicit Device(int devices) : devices_(devices) {}
 

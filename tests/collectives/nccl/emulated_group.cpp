@@ -64,9 +64,11 @@ void Group::meet(int rank, std::uint64_t sequence, const Operation& operation) {
     failures.assign(failures.size(), NcclResult::kInvalidUsage);
     return;
   }
+  ++reading;
   lock.unlock();
   const std::vector<std::byte> result = result_of(all.given, place);
   lock.lock();
+  --reading;
   // Results may lie where others still read their input.
   ++all.read;
   changed.notify_all();

@@ -58,6 +58,7 @@ struct Group {
   std::condition_variable changed;
   int joined = 0;
   bool aborted = false;
+  int reading = 0;  // ranks that read the others' memory now; an abort waits for them
   std::vector<NcclResult> failures;
   std::map<std::uint64_t, Encounter> encounters;
   std::map<std::pair<int, int>, std::deque<std::shared_ptr<Mail>>> mail;  // from, to

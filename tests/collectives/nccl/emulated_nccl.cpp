@@ -154,12 +154,14 @@ NcclResult Nccl::destroy(NcclHandle comm) {
 NcclResult Nccl::end_now(NcclHandle comm) {
   ++aborted_;
   if (comm->group) {
-    const std::lock_guard lock(comm->group->mutex);
-    comm->group->aborted = true;
-    for (NcclResult& failure : comm->group->failures) {
+    Group& group = *comm->group;
+    std::unique_lock lock(group.mutex);
+    group.aborted = true;
+    for (NcclResult& failure : group.failures) {
       if (failure == NcclResult::kSuccess) failure = NcclResult::kRemoteError;
     }
-    comm->group->changed.notify_all();
+    group.changed.notify_all();
+    group.changed.wait(lock, [&] { return group.reading == 0; });
   }
   return destroy(comm);
 }

@@ -26,6 +26,7 @@ struct Options {
   TrainRunOptions run;
   std::string device = "cpu";
   bool no_graph = false;
+  std::string backend = "auto";
   std::string export_type = "float32";
   std::string rendezvous;
   bool explain = false;
@@ -54,6 +55,11 @@ void refuse_alone(const Options& options, int mesh, const collectives::LaunchIde
                   " to run the ranks as threads");
 }
 
+engine::MessagePath message_path(const std::string& backend) {
+  if (backend == "auto") return engine::MessagePath::kAuto;
+  return backend == "nccl" ? engine::MessagePath::kNccl : engine::MessagePath::kHost;
+}
+
 int run(const Options& options, const Context& context) {
   const collectives::LaunchIdentity identity =
       collectives::read_launch_identity(!options.rendezvous.empty());
@@ -69,9 +75,13 @@ int run(const Options& options, const Context& context) {
     run_options.device = engine::DeviceKind::kCuda;
     loaded.config = engine::on_gpus(std::move(loaded.config));
   }
+  run_options.messages = message_path(options.backend);
   const planner::Plan plan = plan_or_throw(loaded, speaker);
   try {
-    engine::require_device(run_options.device, loaded.config);
+    engine::DeviceOptions device;
+    device.kind = run_options.device;
+    device.messages = run_options.messages;
+    engine::require_device(device, loaded.config);
     engine::check_trainable(loaded.config);
   } catch (const Error&) {
     if (!speaker) wait_for_speaker();
@@ -84,6 +94,8 @@ int run(const Options& options, const Context& context) {
   collectives::WorldOptions world;
   world.ranks = mesh;
   world.rendezvous = options.rendezvous;
+  // NCCL is opened over whatever world there is.
+  if (run_options.messages == engine::MessagePath::kHost) world.backend = options.backend;
   world.deadline =
       std::chrono::milliseconds(static_cast<std::int64_t>(options.run.deadline_s * 1e3));
   world.last_words = [&](const Error& error) { train_run.last_words(error); };
@@ -109,6 +121,14 @@ void add_train_command(CLI::App& app, Context& context) {
       ->capture_default_str();
   command->add_flag("--no-graph", options->no_graph,
                     "on a GPU start every operation of a step by itself, in place of CUDA graphs");
+  command
+      ->add_option(
+          "--backend", options->backend,
+          "how messages go: local (threads), mpi, shm (processes of one host), nccl (of "
+          "--device cuda, between GPUs) or auto: mpi under a launcher, else local, and nccl "
+          "between GPUs where each rank has its own")
+      ->check(CLI::IsMember({"auto", "local", "mpi", "shm", "nccl"}))
+      ->capture_default_str();
   command->add_option("--output-dir", options->run.output_dir,
                       "folder for metrics.jsonl and evidence.json (default runs/CONFIG-NAME)");
   command

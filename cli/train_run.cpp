@@ -239,6 +239,7 @@ void TrainRun::run_engine(collectives::Communicator& world, const Files& files, 
       shown.result.steps.push_back(step);
       shown.result.skipped_steps += step.skipped ? 1 : 0;
       shown.result.ranks = result.ranks;
+      shown.result.backend = result.backend;
     }
     if (folder == nullptr) return;
     if (!result.resumed_from.empty()) folder->continue_after(result.resumed_after);
@@ -250,6 +251,7 @@ void TrainRun::run_engine(collectives::Communicator& world, const Files& files, 
       const std::lock_guard lock(shown.mutex);
       shown.result.evals.push_back(eval);
       shown.result.ranks = result.ranks;
+      shown.result.backend = result.backend;
     }
     if (folder == nullptr) return;
     if (!result.resumed_from.empty()) folder->continue_after(result.resumed_after);
@@ -280,6 +282,7 @@ void TrainRun::run_engine(collectives::Communicator& world, const Files& files, 
   options.deadline_s = options_.deadline_s;
   options.device = options_.device;
   options.step_graph = options_.step_graph;
+  options.messages = options_.messages;
   options.last_words = [this](const Error& error) { last_words(error); };
   engine::train(world, plan_, *files.data, options, result);
   if (result.stopped) stopped_ = true;

@@ -37,7 +37,8 @@ struct TrainRunOptions {
   bool canary = false;     // refuse to start where a device or link is slow
   double deadline_s = 60;  // of a wait for another rank
   engine::DeviceKind device = engine::DeviceKind::kCpu;
-  bool step_graph = true;       // of a GPU that can (engine/device/device.h: repeat)
+  bool step_graph = true;  // of a GPU that can (engine/device/device.h: repeat)
+  engine::MessagePath messages = engine::MessagePath::kAuto;
   double max_s = 0;             // save and stop after so many seconds; 0: never
   std::int64_t stop_after = 0;  // save and stop after this step; 0: after none
   bool json = false;

@@ -13,6 +13,7 @@
 #include "collectives/cost.h"
 #include "planner/layout/control.h"
 #include "planner/mesh/rank_map.h"
+#include "planner/reference/group_scratch.h"
 #include "planner/reference/reference_plan.h"
 
 namespace nqd::engine {
@@ -72,8 +73,12 @@ AuditRow finish(AuditRow row) {
 }
 
 std::vector<AuditRow> memory_rows(const planner::Config& config, std::int64_t rank,
-                                  const MemoryLedger& ledger) {
-  const planner::StageMemory planned = planner::reference_memory(config, rank);
+                                  const MemoryLedger& ledger, std::string_view backend) {
+  planner::StageMemory planned = planner::reference_memory(config, rank);
+  if (backend == "nccl") {
+    planned.categories[std::string(name(MemoryTag::kCommunication))] -=
+        static_cast<double>(planner::group_scratch_bytes(config, rank));
+  }
   std::vector<AuditRow> rows;
   for (std::size_t i = 0; i < static_cast<std::size_t>(MemoryTag::kCount); ++i) {
     const auto tag = static_cast<MemoryTag>(i);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/ledger.h"
@@ -16,9 +17,10 @@
 namespace nqd::engine {
 
 // Persistent and transient bytes of `rank`, a row for every tag of the ledger, also those at 0: all
-// ranks have the same rows. Exact.
+// ranks have the same rows. Exact. `backend`: MeshGroups::backend; the plan is without the scratch
+// of groups whose messages NCCL carries, in memory of its own.
 std::vector<AuditRow> memory_rows(const planner::Config& config, std::int64_t rank,
-                                  const MemoryLedger& ledger);
+                                  const MemoryLedger& ledger, std::string_view backend);
 // Adds the activations of each stage of a pipeline, "activations.stage0" …: on a rank of another
 // stage nothing.
 void add_stage_rows(std::vector<AuditRow>& rows, const planner::Config& config, std::int64_t rank);

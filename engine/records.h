@@ -20,7 +20,9 @@ struct StepRecord {
   double grad_norm = 0;     // before clipping
   bool skipped = false;     // loss or gradients were not finite, or a spike: no update
   double lr = 0;
-  double exposed_communication_s = 0;  // rank 0: time waiting for buckets after backward ended
+  // Rank 0: time waiting for gradients and weights of other ranks; on a GPU whose messages are
+  // ordered by streams, how long its compute stream stood still for them.
+  double exposed_communication_s = 0;
   // Rank 0: of step_s, what its host was at work and waited neither for the device nor for other
   // ranks; nothing where the host is the device.
   std::optional<double> host_s{};
@@ -142,7 +144,7 @@ struct TrainResult {
   // Of rank 0; nothing where the host computes.
   std::optional<StepGraphRecord> step_graph;
   std::optional<UncountedMemory> uncounted_memory;
-  std::string backend;  // "local", "mpi"
+  std::string backend;  // of messages between devices: "local", "mpi", "nccl"
   std::vector<RankIdentity> ranks;
   std::optional<FaultRecord> fault;
 };

@@ -60,6 +60,21 @@ class Trainer {
         watch_(world.rank(), {options.deadline_s, plan.time.step_s, options.last_words}) {}
 
   void run() {
+    try {
+      train();
+    } catch (const Error& error) {
+      // NCCL may hang over it.
+      if (nccl_ && options_.last_words) options_.last_words(error);
+      abandon();
+      throw;
+    } catch (...) {
+      abandon();
+      throw;
+    }
+  }
+
+ private:
+  void train() {
     join();
     allocate();
     if (step_ == 0) evaluate(0);
@@ -76,9 +91,12 @@ class Trainer {
     close_books();
   }
 
- private:
+  // Device memory cannot go while messages on it wait for ranks that do not come.
+  void abandon() {
+    if (nccl_) nccl_->abandon();
+  }
+
   void join() {
-    result_.backend = world_.backend();
     result_.data_digest = data_.digest;
     result_.data_synthetic = data_.synthetic;
     if (options_.device == DeviceKind::kCuda) {
@@ -88,7 +106,10 @@ class Trainer {
     }
     result_.steps.reserve(static_cast<std::size_t>(std::min(config_.train.steps, kReservedSteps)));
     groups_ = join_mesh(world_, config_, ledger_);
-    device_ = join_device(options_.device, config_, world_, groups_);
+    JoinedDevice joined = join_device(device_options(), config_, world_, groups_);
+    device_ = std::move(joined.device);
+    nccl_ = std::move(joined.nccl);
+    result_.backend = groups_.backend;
     if (auto changed = replan(world_, config_, groups_)) {
       plan_ = std::move(*changed);
       groups_.reach = planner::group_reach(plan_.config);
@@ -110,6 +131,12 @@ class Trainer {
     for (const DeviceWarning& warning : device_warnings(config_.cluster.gpu, result_.ranks)) {
       log::warn(warning.evidence + ": " + warning.next_step);
     }
+  }
+
+  DeviceOptions device_options() const {
+    return {options_.device, options_.messages,
+            std::chrono::milliseconds(static_cast<std::int64_t>(options_.deadline_s * 1e3)),
+            options_.last_words};
   }
 
   bool canonical() const { return config_.numerics.mode == collectives::Numerics::kCanonical; }
@@ -230,6 +257,9 @@ class Trainer {
       mine.squared_leaves = state_->store().squared_leaves();
       mine.squared_but_table = state_->store().squared_gradients_but_table();
     }
+    // The norm has waited for the device, which has passed the waits for gradients.
+    const NcclMesh::Stood stood = nccl_ ? nccl_->take_stood() : NcclMesh::Stood{};
+    record.exposed_communication_s += stood.exposed_s;
     mine.asked_to_stop = options_.asked_to_stop && options_.asked_to_stop();
     mine.save = checkpoints_.status();
     const StepTotals totals = add_up(*groups_.control, mine);
@@ -255,7 +285,7 @@ class Trainer {
                      clip_factor(record.grad_norm, optimizer.grad_clip) / scale);
     }
     watch_.end();
-    const PhaseTimes times = phases_.stop();
+    const PhaseTimes times = nccl_ ? on_device(phases_.stop(), stood.all_s) : phases_.stop();
     record.step_s = host.seconds();
     record.host_s = host.at_work_s();
     result_.steps.push_back(record);
@@ -307,6 +337,7 @@ class Trainer {
     const LossSum loss = state_->evaluate(data_);
     meter_->end_aside();
     const StepTotals totals = add_up(*groups_.control, own_part(loss));
+    if (nccl_) nccl_->take_stood();  // of no step
     watch_.end();
     if (totals.targets == 0) return;  // the held-out file is shorter than one sequence
     const EvalRecord record{step, totals.loss_sum / static_cast<double>(totals.targets),
@@ -347,6 +378,7 @@ class Trainer {
   TrainResult& result_;
 
   MemoryLedger ledger_;  // before everything that it counts
+  std::unique_ptr<NcclMesh> nccl_;
   MeshGroups groups_;
   PhaseClock phases_;
   std::unique_ptr<Device> device_;  // until the state has it

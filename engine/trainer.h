@@ -37,7 +37,9 @@ struct TrainOptions {
   DeviceKind device = DeviceKind::kCpu;
   // Where a device can repeat the passes of a step (Device::repeat), it does.
   bool step_graph = true;
-  // WorldOptions::last_words, for ranks that are threads and come no further.
+  MessagePath messages = MessagePath::kAuto;  // of a CUDA device
+  // WorldOptions::last_words, for ranks that are threads and come no further, and before NCCL is
+  // aborted.
   std::function<void(const Error&)> last_words;
   SeededFault seeded;
 };

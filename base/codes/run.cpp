@@ -82,10 +82,11 @@ constexpr std::array kTable = {
              "MPI_Init may be called once in the life of a process. One command runs one world."},
     CodeInfo{"NQD3007", "the backend asked for cannot run here",
              "local runs ranks as threads of one process, so not under a launcher; mpi and shm run "
-             "the processes that a launcher started, shm only those of one host that share memory. "
-             "auto takes what fits. With --rendezvous file:PATH ranks meet by that file, on one "
-             "host, and run on shm: RANK and WORLD_SIZE, or a launcher's own variables, say which "
-             "rank a process is."},
+             "the processes that a launcher started, shm only those of one host that share memory; "
+             "nqd train --backend nccl carries messages between GPUs (--device cuda). auto takes "
+             "what fits. With --rendezvous file:PATH ranks meet by that file, on one host, and run "
+             "on shm: RANK and WORLD_SIZE, or a launcher's own variables, say which rank a process "
+             "is."},
     CodeInfo{"NQD3008", "mpirun could not be started",
              "`nqd parity` runs some of its cells as processes under mpirun, and `nqd scale "
              "--launcher mpirun` all of its points. Install Open MPI or MPICH, or pass --launcher "

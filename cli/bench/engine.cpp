@@ -50,7 +50,7 @@ int run(const Options& options, const Context& context) {
                 refusal->hint);
   }
   if (options.device == "cuda") {
-    engine::require_device(engine::DeviceKind::kCuda, engine::solo_config(loaded.config));
+    engine::require_device({.kind = engine::DeviceKind::kCuda}, engine::solo_config(loaded.config));
   }
   return run_session(
       options.session, context, {.ranks = 1},

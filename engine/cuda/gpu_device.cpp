@@ -11,6 +11,7 @@
 #include "engine/cuda/kernels/convert.h"
 #include "engine/cuda/kernels/optimizer.h"
 #include "engine/cuda/make_cuda_device.h"
+#include "engine/cuda/wait_looking.h"
 
 namespace nqd::engine::cuda {
 namespace {
@@ -72,16 +73,17 @@ std::int64_t length(std::span<T> values) {
 GpuDevice::GpuDevice(int device, std::function<std::string()> plan)
     : device_(device),
       chosen_(device),
-      pool_(source_, nullptr, std::move(plan)),
+      pool_(blocks_, nullptr, std::move(plan)),
       scratch_(pool_),
       float32_(compute_.handle(), scratch_),
       bfloat16_(compute_.handle(), scratch_),
       float16_(compute_.handle(), scratch_) {}
 
-// What is still on its way uses memory that is freed now.
+// What is still on its way, messages that the compute stream is behind among it, uses memory that
+// is freed now.
 GpuDevice::~GpuDevice() {
   try {
-    compute_.synchronize();
+    wait_for_stream();
   } catch (const Error&) {
     // An earlier call's error, which has been or will be reported.
   }
@@ -129,22 +131,33 @@ std::unique_ptr<Products> GpuDevice::make_products(const SliceShare& share, floa
   return std::make_unique<GpuProducts>(compute_.handle(), gemm_.get(), scratch_, share);
 }
 
+void GpuDevice::attach(MessageHooks hooks) {
+  look_ = std::move(hooks.look);
+  blocks_.lend(std::move(hooks.allocate), std::move(hooks.release));
+}
+
+void GpuDevice::wait_for_stream() {
+  if (!look_) return compute_.synchronize();
+  mark_.record(compute_.handle());
+  wait_looking([this] { return mark_.done(); }, look_);
+}
+
 void GpuDevice::upload(void* to, const void* from, std::size_t bytes) {
   refuse_while_recording();
-  uploads_.copy(compute_.handle(), to, from, bytes);
+  uploads_.copy(compute_.handle(), to, from, bytes, look_);
 }
 
 void GpuDevice::download(void* to, const void* from, std::size_t bytes) {
   refuse_while_recording();
   const CountedWait wait(waited_s_);
   if (bytes > 0) copy_async(compute_.handle(), to, from, bytes);
-  compute_.synchronize();
+  wait_for_stream();
 }
 
 void GpuDevice::synchronize() {
   refuse_while_recording();
   const CountedWait wait(waited_s_);
-  compute_.synchronize();
+  wait_for_stream();
 }
 
 const std::byte* GpuDevice::host_view(const void* data, std::size_t bytes) {

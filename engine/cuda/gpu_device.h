@@ -10,6 +10,7 @@
 #include "engine/cuda/gpu_kernels.h"
 #include "engine/cuda/graph.h"
 #include "engine/cuda/host_copies.h"
+#include "engine/cuda/lent_memory.h"
 #include "engine/cuda/pool.h"
 #include "engine/cuda/streams.h"
 #include "engine/device/device.h"
@@ -40,7 +41,12 @@ class GpuDevice final : public Device {
   void upload(void* to, const void* from, std::size_t bytes) override;
   void download(void* to, const void* from, std::size_t bytes) override;
   const std::byte* host_view(const void* data, std::size_t bytes) override;
+  // Once attached, looks at the communicators meanwhile.
   void synchronize() override;
+  // Communicators are given compute_stream().
+  void before_message() override {}
+  collectives::DeviceStream compute_stream() const override { return compute_.handle(); }
+  void attach(MessageHooks hooks) override;
 
   void copy(void* to, const void* from, std::size_t bytes) override;
   void zero(float* values, std::int64_t count) override;
@@ -69,6 +75,7 @@ class GpuDevice final : public Device {
 
  private:
   Graph record(const std::function<void()>& body);
+  void wait_for_stream();
   void refuse_while_recording() const;
   // Those of fast numerics.
   void open_libraries();
@@ -84,8 +91,11 @@ class GpuDevice final : public Device {
   int device_;
   ChosenDevice chosen_;  // before all that is of the device
   DeviceMemory source_;
+  LentMemory blocks_{source_};
   DevicePool pool_;
   Stream compute_;
+  Event mark_;
+  std::function<void()> look_;  // empty: nobody's
   Scratch scratch_;
   Uploads uploads_;
   HostSums sums_;

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/cuda/wait_looking.h"
+
 namespace nqd::engine::cuda {
 
-void Uploads::copy(StreamHandle stream, void* to, const void* from, std::size_t bytes) {
+void Uploads::copy(StreamHandle stream, void* to, const void* from, std::size_t bytes,
+                   const std::function<void()>& look) {
   for (std::size_t done = 0; done < bytes; done += kPlaceBytes) {
     const std::size_t count = std::min(bytes - done, kPlaceBytes);
     Place& place = places_[next_];
@@ -15,6 +18,7 @@ void Uploads::copy(StreamHandle stream, void* to, const void* from, std::size_t 
     }
     {
       const CountedWait wait(waited_s_);
+      if (look) wait_looking([&] { return place.arrived.done(); }, look);
       place.arrived.synchronize();
     }
     std::memcpy(place.memory.data(), static_cast<const std::byte*>(from) + done, count);

@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <vector>
 
 #include "engine/cuda/device_memory.h"
@@ -31,8 +32,10 @@ class CountedWait {
 // From the host to the device, in the order of one stream.
 class Uploads {
  public:
-  // `from` may change when this returns. Waits only while all places are on their way.
-  void copy(StreamHandle stream, void* to, const void* from, std::size_t bytes);
+  // `from` may change when this returns. Waits only while all places are on their way, and then
+  // calls `look` now and then where that is not empty.
+  void copy(StreamHandle stream, void* to, const void* from, std::size_t bytes,
+            const std::function<void()>& look);
   std::size_t pinned_bytes() const;
   double waited_s() const { return waited_s_; }
 

@@ -29,6 +29,7 @@ class CpuDevice final : public Device {
   void download(void* to, const void* from, std::size_t bytes) override;
   const std::byte* host_view(const void* data, std::size_t bytes) override;
   void synchronize() override {}
+  void before_message() override {}
 
   void copy(void* to, const void* from, std::size_t bytes) override;
   void zero(float* values, std::int64_t count) override;

@@ -8,8 +8,8 @@
 // The host may use device memory only through upload(), download(), host_view() and the operations
 // that return something, which all wait for what was asked before; what it adds up, add_values()
 // and add_squares(), arrives by collect(). Messages between ranks are outside of the order:
-// synchronize() before one starts that reads or writes device memory, and no operation on that
-// memory until it is complete.
+// before_message() before one starts that reads or writes device memory, and no operation on that
+// memory until the communicator's call, or the wait for it, has returned.
 //
 // Pointers are to device memory unless a comment says host. One thread at a time calls an object.
 #pragma once
@@ -24,6 +24,7 @@
 
 #include "base/dtype.h"
 #include "base/ledger.h"
+#include "collectives/device/device_api.h"
 #include "engine/device/kernels.h"
 #include "engine/device/products.h"
 #include "engine/device/uncounted_memory.h"
@@ -65,6 +66,17 @@ struct StoredWeights {
   DType type = DType::kBFloat16;
 };
 
+// What communicators that are ordered with a device do for it.
+struct MessageHooks {
+  // Called every few milliseconds while the device is waited for, which may then wait for a rank
+  // that never comes; what it throws ends the wait.
+  std::function<void()> look;
+  // Memory that messages go through best, of at least a megabyte; null where there is none. Given
+  // back before the device goes.
+  std::function<std::byte*(std::size_t)> allocate;
+  std::function<void(std::byte*)> release;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -100,6 +112,14 @@ class Device {
   virtual const std::byte* host_view(const void* data, std::size_t bytes) = 0;
   // Returns when all operations so far are done.
   virtual void synchronize() = 0;
+  // Messages that start now are behind all operations so far, and operations asked for later are
+  // behind messages that were waited for. Where communicators order their calls by compute_stream()
+  // it costs nothing; else it waits.
+  virtual void before_message() = 0;
+  // Where operations run; null where they are done when their call returns.
+  virtual collectives::DeviceStream compute_stream() const { return nullptr; }
+  // At most once, before the first allocation.
+  virtual void attach(MessageHooks) {}
 
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
   virtual void zero(float* values, std::int64_t count) = 0;

@@ -28,16 +28,13 @@ bool MeshGroups::reach_holds() const {
          holds(reach.tp, tp) && holds(reach.embedding, embedding);
 }
 
-MeshGroups join_mesh(Communicator& world, const planner::Config& config, MemoryLedger& ledger) {
+void join_groups(MeshGroups& groups, const planner::Config& config, const SplitWorld& split) {
   const planner::ParallelSpec& mesh = config.parallel;
-  MeshGroups groups;
-  groups.place = planner::RankMap(config).place(world.rank());
-  groups.reach = planner::group_reach(config);
   const planner::RankPlace& place = groups.place;
   // Ranks with the same `color` form a group of `size`.
   const auto group_of = [&](std::int64_t size, std::int64_t color, std::int64_t key,
                             const std::string& name) {
-    return size > 1 ? world.split(small(color), small(key), name) : nullptr;
+    return size > 1 ? split(small(color), small(key), name) : nullptr;
   };
   const std::int64_t copies = place.pp * mesh.tp + place.tp;
   const std::int64_t pipeline = place.dp * mesh.tp + place.tp;
@@ -55,8 +52,18 @@ MeshGroups join_mesh(Communicator& world, const planner::Config& config, MemoryL
   groups.pp = group_of(mesh.pp, pipeline, place.pp, "pp");
   if (planner::tied_ends_apart(config)) {
     const bool end = place.pp == 0 || place.pp == mesh.pp - 1;
-    groups.embedding = world.split(end ? small(pipeline) : -1, small(place.pp), "embedding");
+    groups.embedding = split(end ? small(pipeline) : -1, small(place.pp), "embedding");
   }
+}
+
+MeshGroups join_mesh(Communicator& world, const planner::Config& config, MemoryLedger& ledger) {
+  MeshGroups groups;
+  groups.place = planner::RankMap(config).place(world.rank());
+  groups.reach = planner::group_reach(config);
+  groups.backend = world.backend();
+  join_groups(groups, config, [&](int color, int key, const std::string& name) {
+    return world.split(color, key, name);
+  });
   groups.control = world.split(0, world.rank(), "control");
   for (Communicator* group : groups.all()) group->set_ledger(&ledger);
   return groups;

@@ -168,7 +168,8 @@ ResidentStart resident_start(Communicator& world) {
 std::vector<AuditRow> closing_audit(Communicator& world, const RankBooks& books) {
   const planner::Config& config = books.plan.config;
   const std::vector<StepSpan> spans = spans_of(books.result);
-  std::vector<AuditRow> rows = memory_rows(config, world.rank(), books.ledger);
+  std::vector<AuditRow> rows =
+      memory_rows(config, world.rank(), books.ledger, books.groups.backend);
   add_stage_rows(rows, config, world.rank());
   for (AuditRow& row : traffic_rows(config, world.rank(), spans, books.sent)) {
     rows.push_back(std::move(row));

@@ -16,7 +16,7 @@ std::optional<planner::Plan> replan(collectives::Communicator& world, const plan
   planner::Config here = config;
   here.cluster.ranks_share_memory = here.cluster.ranks_share_memory && reach_holds;
   const planner::GradientChoice planned = planner::choose_gradient_algorithm(config);
-  const planner::GradientChoice choice = planner::choose_gradient_algorithm(here, world.backend());
+  const planner::GradientChoice choice = planner::choose_gradient_algorithm(here, groups.backend);
   if (choice.note && world.rank() == 0 &&
       (!planned.note || choice.note->message != planned.note->message)) {
     log::info(choice.note->message);
@@ -26,7 +26,7 @@ std::optional<planner::Plan> replan(collectives::Communicator& world, const plan
     return std::nullopt;
   }
   std::erase_if(here.cluster.crossovers,
-                [&](const planner::Crossovers& row) { return row.backend != world.backend(); });
+                [&](const planner::Crossovers& row) { return row.backend != groups.backend; });
   return planner::make_plan(here);
 }
 

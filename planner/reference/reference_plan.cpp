@@ -1,4 +1,5 @@
 #include "planner/reference/reference_plan.h"
+#include "planner/reference/group_scratch.h"
 
 #include <algorithm>
 #include <utility>
@@ -158,6 +159,15 @@ void take_calls(const std::vector<CallRow>& rows, CommunicationPlan& plan) {
 StageMemory reference_memory(const Config& config, std::int64_t rank) {
   const RankPlans ranks(config, {});
   return ranks.memory(rank, ranks.calls(rank));
+}
+
+std::int64_t group_scratch_bytes(const Config& config, std::int64_t rank) {
+  const CallTally calls = RankPlans(config, {}).calls(rank);
+  std::int64_t bytes = 0;
+  for (const GroupScratch& scratch : calls.scratch()) {
+    bytes += static_cast<std::int64_t>(scratch.bytes);
+  }
+  return bytes;
 }
 
 std::vector<GroupTraffic> reference_traffic(const Config& config, std::int64_t rank) {

@@ -63,6 +63,13 @@ class Files(NqdTestCase):
         self.assertIn("NQD3060", err)
         self.assertFalse(output.exists(), "a refused run makes nothing")
 
+    def test_nccl_between_cpus(self):
+        output = self.scratch / "run-nccl"
+        _, err = self.assertCode(2, nqd(*self.train_arguments(output, *self.STEPS, "--ranks", 2, "--backend", "nccl")))
+        self.assertIn("NQD3007", err)
+        self.assertIn("--device cuda", err)
+        self.assertFalse(output.exists(), "a refused run makes nothing")
+
     def test_missing_token_file(self):
         self.refuse_data("missing", lambda d: (d / "train.tokens").unlink(), "train.tokens")
 

@@ -30,7 +30,7 @@ bool TensorGroup::leaves_out(const collectives::CollectiveCall& call) {
 
 void TensorGroup::run(const collectives::CollectiveCall& call) {
   if (tp_.size == 1 || leaves_out(call)) return;
-  device_->synchronize();
+  device_->before_message();
   const auto numerics =
       canonical_ ? collectives::Numerics::kCanonical : collectives::Numerics::kFast;
   const std::uint64_t bytes = std::max(call.in.size(), call.out.size());

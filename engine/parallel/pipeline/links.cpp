@@ -26,7 +26,9 @@ PipelineLinks::PipelineLinks(Communicator& pp, const planner::ScheduleSpec& sche
     const bool sends = key.from == own_;
     const int color = sends || key.to == own_ ? 0 : -1;
     auto ends = pp.split(color, sends ? kSender : kReceiver, pp.group());
-    if (ends) links_.emplace(key, std::move(ends));
+    if (!ends) continue;
+    ends->connect();
+    links_.emplace(key, std::move(ends));
   }
 }
 

@@ -16,6 +16,14 @@ namespace nqd::engine {
 // What travels: activations to the chunk after, gradients to the chunk before.
 enum class Direction : std::uint8_t { kForward, kBackward };
 
+// Nobody waits for ever, though a send of a long message ends with its receive. A link is one way
+// and in order, and has a communicator, with its own worker or stream, to itself. So a receive
+// waits for its own message alone: for what the sender computes before it, and for earlier messages
+// of the link, which its receiver has taken before. A send holds up nothing but the next use of its
+// buffer, which the schedule puts behind what only the receiver's answer makes possible (for
+// outputs) or which was planned for (chunk_flights, for gradients). What is left is the order of
+// the schedule, which has no cycle. On streams that holds on the host too: no call waits there for
+// another rank, since connections are made here, link by link in one order on all ranks.
 class PipelineLinks {
  public:
   // Collective over `pp`, the ranks of one pipeline in the order of stages. A link is a

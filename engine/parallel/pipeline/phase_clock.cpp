@@ -1,5 +1,7 @@
 #include "engine/parallel/pipeline/phase_clock.h"
 
+#include <algorithm>
+#include <numeric>
 #include <thread>
 #include <utility>
 
@@ -13,6 +15,15 @@ std::string_view name(Phase phase) {
   constexpr std::array<std::string_view, kPhases> kNames = {"data", "forward", "backward",
                                                             "update"};
   return kNames[static_cast<std::size_t>(phase)];
+}
+
+PhaseTimes on_device(const PhaseTimes& of_host, double stood_s) {
+  const double all = std::accumulate(of_host.begin(), of_host.end(), 0.0);
+  PhaseTimes times{};
+  double& data = times[static_cast<std::size_t>(Phase::kData)];
+  data = of_host[static_cast<std::size_t>(Phase::kData)];
+  times[static_cast<std::size_t>(Phase::kUpdate)] = std::max(0.0, all - data - stood_s);
+  return times;
 }
 
 void PhaseClock::start() {

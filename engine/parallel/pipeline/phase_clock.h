@@ -20,6 +20,11 @@ std::string_view name(Phase phase);  // "data", "forward", "backward", "update"
 
 using PhaseTimes = std::array<double, kPhases>;  // seconds
 
+// Of a rank whose host asks ahead of a device that waits for messages by itself: its work cannot be
+// told apart by phases, and all but the loading of data is kUpdate, without the `stood_s` seconds
+// for which the device stood still.
+PhaseTimes on_device(const PhaseTimes& of_host, double stood_s);
+
 class PhaseClock {
  public:
   // Enters kUpdate; times begin at 0.

@@ -231,7 +231,7 @@ void StageRunner::receive_input(std::size_t at, std::int64_t micro_batch, const 
   const std::int64_t before = places_[at].chunk - 1;
   const std::span<std::byte> input = chunks_[at].input(pass.slot);
   if (stage_of(before) != stage_) {
-    store_.device().synchronize();
+    store_.device().before_message();
     links_->receive(Direction::kForward, stage_of(before), input);
     if (delays_inputs_) swap_for_test(input, places_[at].late);
     return;
@@ -252,7 +252,7 @@ void StageRunner::swap_for_test(std::span<std::byte> input, std::vector<std::byt
 void StageRunner::send_output(std::size_t at, const Pass& pass) {
   const std::int32_t to = stage_of(places_[at].chunk + 1);
   if (to == stage_) return;
-  store_.device().synchronize();
+  store_.device().before_message();
   places_[at].sends[static_cast<std::size_t>(pass.slot)] =
       links_->send(Direction::kForward, to, chunks_[at].output(pass.slot));
 }
@@ -329,7 +329,7 @@ void StageRunner::receive_gradient(std::size_t at, std::int64_t micro_batch, con
   const std::int64_t after = places_[at].chunk + 1;
   const std::span<std::byte> gradient = chunks_[at].gradient(pass.gradient);
   if (stage_of(after) != stage_) {
-    store_.device().synchronize();
+    store_.device().before_message();
     links_->receive(Direction::kBackward, stage_of(after), gradient);
     return;
   }
@@ -342,7 +342,7 @@ void StageRunner::receive_gradient(std::size_t at, std::int64_t micro_batch, con
 void StageRunner::send_gradient(std::size_t at, const Pass& pass) {
   const std::int32_t to = stage_of(places_[at].chunk - 1);
   if (to == stage_) return;
-  store_.device().synchronize();
+  store_.device().before_message();
   places_[at].gradient_sends[static_cast<std::size_t>(pass.gradient)] =
       links_->send(Direction::kBackward, to, chunks_[at].gradient(pass.gradient));
 }

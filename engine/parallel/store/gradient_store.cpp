@@ -186,7 +186,7 @@ void GradientStore::start(Slot& slot) {
   if (!std::exchange(started_, true) && skips_first_) return keep_own_for_test(slot, out);
   const auto leaf = std::as_bytes(floats(slot.leaf, at.padded));
   const auto sum = std::as_writable_bytes(floats(out, per == 1 ? at.part : at.padded));
-  layout_.device.synchronize();
+  layout_.device.before_message();
   slot.work = layout_.groups.dp->start(
       {collective, leaf, sum, DType::kFloat32, ReduceOp::kSum},
       store_algorithm(layout_, *layout_.groups.dp, collective, leaf.size()));
@@ -280,7 +280,7 @@ void GradientStore::join_ends() {
   if (end < 0) throw_misuse("a stage without an end of the model has an embedding group");
   const auto sum = std::as_writable_bytes(floats(own(end), place(end).part));
   if (sum.empty()) return;
-  layout_.device.synchronize();
+  layout_.device.before_message();
   collectives::Work work = layout_.groups.embedding->start(
       {Collective::kAllReduce, sum, sum, DType::kFloat32, ReduceOp::kSum},
       store_algorithm(layout_, *layout_.groups.embedding, Collective::kAllReduce, sum.size()));

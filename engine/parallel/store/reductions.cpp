@@ -63,7 +63,7 @@ void ReplicaSums::start(std::int64_t offset, std::int64_t count) {
     return;
   }
   const std::span<std::byte> in = sums_.whole(offset, count);
-  layout_.device.synchronize();
+  layout_.device.before_message();
   pending_.push_back(layout_.summed_over->start(
       {collective_, in, output(part), DType::kFloat32, ReduceOp::kSum}, algorithm(in.size())));
 }

@@ -59,7 +59,7 @@ void WeightStore::start(Slot& slot, int unit) {
   const auto bytes = [&](std::int64_t elements) {
     return static_cast<std::size_t>(elements * element_);
   };
-  layout_.device.synchronize();
+  layout_.device.before_message();
   slot.work = layout_.groups.dp->start(
       {Collective::kAllGather,
        std::span<const std::byte>(weights_ + at.weights * element_, bytes(at.part)),
@@ -114,7 +114,7 @@ void WeightStore::release(int unit) {
 
 void WeightStore::gather_parts() {
   if (layout_.shape.shards_weights() || layout_.shape.parts() == 1) return;
-  layout_.device.synchronize();
+  layout_.device.before_message();
   for (std::size_t unit = 0; unit < layout_.size(); ++unit) {
     const UnitPlace& at = layout_.places[unit];
     if (!at.holds_weights() || at.padded == 0 || (stale_ && unit == 0)) continue;

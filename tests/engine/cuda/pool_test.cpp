@@ -6,7 +6,9 @@
 
 #include "base/error.h"
 #include "engine/cuda/error.h"
+#include "engine/cuda/lent_memory.h"
 #include "engine/cuda/pool.h"
+#include "engine/cuda/wait_looking.h"
 
 namespace nqd::engine::cuda {
 namespace {
@@ -121,6 +123,37 @@ TEST_CASE("an error names call, code, rank, device and place; sticky ones are to
   CHECK(code_of(600) == "NQD4060");  // not ready
   CHECK_NOTHROW(require_grid(0x7fffffff));
   CHECK_THROWS_AS(require_grid(0x80000000), Error);
+}
+
+TEST_CASE("large blocks are the communicators' as far as they have any") {
+  HostSource own(64 * kMiB);
+  HostSource lender(4 * kMiB);
+  LentMemory source(own);
+  {
+    DevicePool pool(source, nullptr);
+    const DeviceBuffer before = pool.allocate(MemoryTag::kWorkspace, 3 * kMiB);
+    CHECK(own.allocations == 1);
+    source.lend([&](std::size_t bytes) { return lender.allocate(bytes); },
+                [&](std::byte* block) { lender.release(block); });
+    const DeviceBuffer small = pool.allocate(MemoryTag::kWeights, 1000);
+    CHECK(own.allocations == 2);
+    const DeviceBuffer large = pool.allocate(MemoryTag::kWeights, 3 * kMiB);
+    CHECK(lender.allocations == 1);
+    CHECK(lender.free_bytes() == 0);
+    const DeviceBuffer more = pool.allocate(MemoryTag::kWeights, 3 * kMiB);
+    CHECK(lender.allocations == 1);
+    CHECK(own.allocations == 3);
+  }
+  CHECK(lender.free_bytes() == 4 * kMiB);
+  CHECK(own.free_bytes() == 64 * kMiB);
+}
+
+TEST_CASE("a wait for a device ends by what whoever looks meanwhile finds") {
+  int looks = 0;
+  wait_looking([&] { return looks == 2; }, [&] { ++looks; });
+  CHECK(looks == 2);
+  const auto finds = [] { throw Error(ExitCode::kFault, "NQD4012", "found"); };
+  CHECK_THROWS_AS(wait_looking([] { return false; }, finds), Error);
 }
 
 }  // namespace

@@ -36,16 +36,6 @@ SmallRun check_late(const Config& model, const planner::ParallelSpec& mesh, std:
   return found;
 }
 
-planner::ParallelSpec mesh(planner::Engine engine, std::int64_t dp, std::int64_t tp = 1,
-                           std::int64_t pp = 1) {
-  planner::ParallelSpec parallel;
-  parallel.engine = engine;
-  parallel.dp = dp;
-  parallel.tp = tp;
-  parallel.pp = pp;
-  return parallel;
-}
-
 const planner::ParallelSpec kAlone = mesh(planner::Engine::kDdp, 1);
 
 TEST_CASE("one rank's step is the same whenever its operations run, and from a recording") {

@@ -23,7 +23,14 @@ class Queue {
  public:
   using Operations = std::vector<std::function<void()>>;
 
+  // Operations go to a stream that does them by itself, and run() is `wait`.
+  void go_on(std::function<void(std::function<void()>)> stream, std::function<void()> wait) {
+    stream_ = std::move(stream);
+    wait_ = std::move(wait);
+  }
+
   void add(std::function<void()> operation) {
+    if (stream_) return stream_(std::move(operation));
     (recording_ != nullptr ? *recording_ : waiting_).push_back(std::move(operation));
   }
   // Of what the host takes part in: a recording has no place for it.
@@ -33,6 +40,7 @@ class Queue {
   }
   void run() {
     refuse_while_recording();
+    if (wait_) wait_();
     for (const auto& operation : waiting_) operation();
     waiting_.clear();
   }
@@ -55,6 +63,8 @@ class Queue {
 
   Operations waiting_;
   Operations* recording_ = nullptr;
+  std::function<void(std::function<void()>)> stream_;
+  std::function<void()> wait_;
 };
 
 // What a device takes for granted when it repeats.
@@ -288,7 +298,7 @@ class LateProducts final : public engine::Products {
 };
 
 // Repeats parts of a step as a GPU does, from copies of the operations.
-class LateDevice final : public engine::Device {
+class LateDevice : public engine::Device {
  public:
   explicit LateDevice(LateFault fault = LateFault::kNone) : fault_(fault) {}
   // Fuses in fast numerics, and counts in `fused`, which must outlive it.
@@ -327,6 +337,7 @@ class LateDevice final : public engine::Device {
     return view_.data();
   }
   void synchronize() override { queue_.run(); }
+  void before_message() override { queue_.run(); }
 
   void copy(void* to, const void* from, std::size_t bytes) override {
     queue_.add([=, this] { cpu_.copy(to, from, bytes); });
@@ -379,6 +390,9 @@ class LateDevice final : public engine::Device {
         [&](const Queue::Operations& recorded) { queue_.add(recorded); });
   }
   bool can_repeat() const override { return true; }
+
+ protected:
+  Queue& queue() { return queue_; }
 
  private:
   engine::Kernels<float>& kernels_for(float*) override { return float32_; }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "collectives/world.h"
+#include "engine/audit.h"
 #include "engine/checkpoint/state.h"
 #include "engine/parallel/store/export.h"
 #include "engine/train/rank_state.h"
@@ -103,6 +104,59 @@ void go_on(RankState& state, const Config& config, std::int64_t at, const StepTo
       });
 }
 
+// Persistent and transient bytes of a rank, and what it sent to groups in the steps; what a trainer
+// tells all ranks beside them is not told here.
+bool has_planned_bytes(const Config& config, const MeshGroups& groups, std::int64_t rank,
+                       const MemoryLedger& ledger, std::int64_t steps, const SentCounts& sent) {
+  bool all = true;
+  for (const AuditRow& row : memory_rows(config, rank, ledger, groups.backend)) {
+    all = all && row.ok;
+  }
+  const std::vector<StepSpan> spans = {{0, steps, false}};
+  for (const AuditRow& row : traffic_rows(config, rank, spans, sent)) {
+    all = all && (row.ok || row.category == "control.all_reduce");
+  }
+  return all;
+}
+
+SmallRun run_on(RankState& state, Communicator& world, const MeshGroups& groups,
+                const Config& config, std::int64_t steps, const SmallRunOptions& options) {
+  if (!options.repeats) state.run_plainly("for the comparison");
+  SmallRun mine;
+  for (std::int64_t at = 1; at <= steps; ++at) {
+    if (options.before_step) options.before_step(world.rank(), at);
+    const StepTotals totals = step(state, groups, config, at);
+    mine.losses.push_back(totals.loss_sum);
+    mine.norms.push_back(totals.squared_gradients + totals.squared_leaves);
+    go_on(state, config, at, totals, mine);
+  }
+  mine.repeated = state.runner().repeated_steps();
+  mine.weights = weights_sha256(state.store(), model_owners(config), world);
+  save(state, mine);
+  return mine;
+}
+
+SmallRun run_rank(Communicator& world, const Config& config, std::int64_t steps,
+                  const SmallRunOptions& options) {
+  MemoryLedger ledger;
+  RankDevice joined;
+  MeshGroups groups = join_mesh(world, config, ledger);
+  if (options.join) joined = options.join(world, groups);
+  RankState state(config, groups, ledger, Mutant::kNone, {}, nullptr, std::move(joined.device));
+  try {
+    SmallRun mine = run_on(state, world, groups, config, steps, options);
+    mine.has_planned_bytes = has_planned_bytes(config, groups, world.rank(), ledger, steps,
+                                               count_sent(groups, state.runner()));
+    if (joined.nccl) mine.stood_s = joined.nccl->take_stood().all_s;
+    return mine;
+  } catch (const Error& error) {
+    if (options.on_failure) options.on_failure(world.rank(), error);
+    if (joined.nccl) joined.nccl->abandon();
+    if (joined.drain) joined.drain();
+    throw;
+  }
+}
+
 }  // namespace
 
 Config small_gpt() {
@@ -145,6 +199,16 @@ Config small_encoder() {
   return c;
 }
 
+planner::ParallelSpec mesh(planner::Engine engine, std::int64_t dp, std::int64_t tp,
+                           std::int64_t pp) {
+  planner::ParallelSpec parallel;
+  parallel.engine = engine;
+  parallel.dp = dp;
+  parallel.tp = tp;
+  parallel.pp = pp;
+  return parallel;
+}
+
 planner::Config on_mesh(planner::Config config, const planner::ParallelSpec& mesh) {
   config.parallel = mesh;
   config.cluster.preset = "cpu-host";
@@ -157,31 +221,32 @@ bool SmallRun::has_same_bits(const SmallRun& other) const {
          saved == other.saved;
 }
 
-SmallRun small_run(const Config& config, std::int64_t steps,
-                   const std::function<std::unique_ptr<Device>()>& make_device, bool repeats) {
+SmallRun small_run(const Config& config, std::int64_t steps, const SmallRunOptions& options) {
   SmallRun found;
+  bool as_planned = true;
   std::mutex mutex;
   collectives::run_threads(static_cast<int>(config.parallel.ranks()), {}, [&](Communicator& world) {
-    MemoryLedger ledger;
-    MeshGroups groups = join_mesh(world, config, ledger);
-    std::unique_ptr<Device> device;
-    if (make_device) device = make_device();
-    RankState state(config, groups, ledger, Mutant::kNone, {}, nullptr, std::move(device));
-    if (!repeats) state.run_plainly("for the comparison");
-    SmallRun mine;
-    for (std::int64_t at = 1; at <= steps; ++at) {
-      const StepTotals totals = step(state, groups, config, at);
-      mine.losses.push_back(totals.loss_sum);
-      mine.norms.push_back(totals.squared_gradients + totals.squared_leaves);
-      go_on(state, config, at, totals, mine);
-    }
-    mine.repeated = state.runner().repeated_steps();
-    mine.weights = weights_sha256(state.store(), model_owners(config), world);
-    save(state, mine);
+    SmallRun mine = run_rank(world, config, steps, options);
     const std::lock_guard lock(mutex);
+    as_planned = as_planned && mine.has_planned_bytes;
     if (world.rank() == 0) found = std::move(mine);
   });
+  found.has_planned_bytes = as_planned;
   return found;
+}
+
+SmallRun small_run(const Config& config, std::int64_t steps,
+                   const std::function<std::unique_ptr<Device>()>& make_device, bool repeats) {
+  SmallRunOptions options;
+  options.repeats = repeats;
+  if (make_device) {
+    options.join = [&](Communicator&, MeshGroups&) {
+      RankDevice joined;
+      joined.device = make_device();
+      return joined;
+    };
+  }
+  return small_run(config, steps, options);
 }
 
 }  // namespace nqd::tests

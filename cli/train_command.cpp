@@ -88,7 +88,7 @@ int run(const Options& options, const Context& context) {
     throw;
   }
   const int mesh = static_cast<int>(loaded.config.parallel.ranks());
-  refuse_alone(options, mesh, identity);
+  if (options.rendezvous.empty()) refuse_alone(options, mesh, identity);
   run_options.export_type = *parse_dtype(options.export_type);
   TrainRun train_run(run_options, context.argv, loaded, plan);
   collectives::WorldOptions world;
@@ -99,6 +99,7 @@ int run(const Options& options, const Context& context) {
   world.deadline =
       std::chrono::milliseconds(static_cast<std::int64_t>(options.run.deadline_s * 1e3));
   world.last_words = [&](const Error& error) { train_run.last_words(error); };
+  world.check_stop = throw_if_stopped;
   watch_stop_signals();
   collectives::run_world(world, [&](collectives::Communicator& comm) { train_run.run_rank(comm); });
   if (!train_run.audit_ok()) return static_cast<int>(ExitCode::kNo);
@@ -172,6 +173,8 @@ void add_train_command(CLI::App& app, Context& context) {
           "--rendezvous", options->rendezvous,
           "processes of one host meet by this file instead of by MPI: under torchrun, srun "
           "without PMI, or with RANK and WORLD_SIZE set")
+      ->check(
+          [](const std::string& text) { return std::string(text.empty() ? "give file:PATH" : ""); })
       ->type_name("file:PATH");
   command
       ->add_option("--deadline", options->run.deadline_s,

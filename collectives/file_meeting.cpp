@@ -10,8 +10,9 @@
 #include <system_error>
 #include <thread>
 
+#include "base/error.h"
 #include "base/file.h"
-#include "collectives/communicator.h"
+#include "collectives/meeting_place.h"
 
 namespace nqd::collectives {
 namespace {
@@ -21,16 +22,22 @@ constexpr std::chrono::milliseconds kLookEvery{20};
 // In front of a part in PATH.RANK (one number), and of all parts in PATH (one number a rank).
 struct Header {
   std::array<char, 8> kind{};
-  std::array<char, 96> run{};
+  std::array<char, 8> holds{};
+  std::array<char, 64> run{};  // SHA-256, so that no part of a long name is lost
   std::uint64_t ranks = 0;
   std::uint64_t part_bytes = 0;
 };
 
-Header header_of(const FileMeeting& meeting, std::string_view kind, std::size_t part_bytes) {
+template <std::size_t N>
+void put(std::array<char, N>& field, std::string_view text) {
+  std::memcpy(field.data(), text.data(), std::min(text.size(), N));
+}
+
+Header header_of(const FileMeeting& meeting, std::string_view holds, std::size_t part_bytes) {
   Header header;
-  std::memcpy(header.kind.data(), kind.data(), std::min(kind.size(), header.kind.size() - 1));
-  std::memcpy(header.run.data(), meeting.run.data(),
-              std::min(meeting.run.size(), header.run.size() - 1));
+  put(header.kind, kMeetingKind);
+  put(header.holds, holds);
+  put(header.run, sha256_hex(meeting.run));
   header.ranks = static_cast<std::uint64_t>(meeting.ranks);
   header.part_bytes = part_bytes;
   return header;
@@ -66,6 +73,8 @@ class Meeting {
 
   std::vector<std::byte> host();
   std::vector<std::byte> visit();
+  // Removes what this rank has left, unless another process has replaced it.
+  void leave() const;
 
  private:
   std::filesystem::path path_of(int rank) const {
@@ -83,10 +92,12 @@ class Meeting {
   const Header request_;
   const Header answer_;
   std::vector<std::string> bodies_;  // number and part of every rank
+  std::string body_;                 // a visitor's own
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
 void Meeting::pause(const std::vector<int>& missing) {
+  if (meeting_.check_stop) meeting_.check_stop();
   if (std::chrono::steady_clock::now() - start_ < meeting_.deadline) {
     std::this_thread::sleep_for(kLookEvery);
     return;
@@ -94,12 +105,14 @@ void Meeting::pause(const std::vector<int>& missing) {
   std::string names;
   for (const int rank : missing) names += (names.empty() ? "" : ", ") + std::to_string(rank);
   const bool stale = std::filesystem::exists(meeting_.path) && meeting_.rank != 0;
-  throw TimeoutError(
-      missing, "",
-      "rank " + std::to_string(meeting_.rank) + " waited " +
-          std::to_string(meeting_.deadline.count()) + " ms at " + meeting_.path.string() +
-          " for rank " + names +
-          (stale ? "; the file there is not an answer to it but of another run" : ""));
+  throw Error(ExitCode::kFault, "NQD4002",
+              "rank " + std::to_string(meeting_.rank) + " waited " +
+                  std::to_string(meeting_.deadline.count()) + " ms at " + meeting_.path.string() +
+                  " for rank " + names +
+                  (stale ? "; the file there is not an answer to it but of another run" : ""),
+              "look at the output of the ranks that did not come: all need the same --rendezvous, "
+              "WORLD_SIZE and variables of their launcher; where they start late, give a longer "
+              "--deadline");
 }
 
 std::vector<int> Meeting::collect() {
@@ -144,6 +157,7 @@ std::vector<std::byte> Meeting::parts_of(std::string_view bodies, std::size_t sk
 std::vector<std::byte> Meeting::host() {
   bodies_.resize(static_cast<std::size_t>(meeting_.ranks));
   bodies_[0] = std::string(sizeof(std::uint64_t), '\0') + std::string(mine_);
+  check_meeting_file(meeting_.path);
   std::error_code ignored;
   std::filesystem::remove(meeting_.path, ignored);
   for (std::vector<int> missing; !(missing = collect()).empty();) pause(missing);
@@ -164,13 +178,15 @@ std::vector<std::byte> Meeting::host() {
 std::vector<std::byte> Meeting::visit() {
   std::random_device random;
   const std::uint64_t number = std::uint64_t{random()} << 32 | random();
-  const std::string body = std::string(text_of(number)) + std::string(mine_);
-  write_file(path_of(meeting_.rank), std::string(text_of(request_)) + body);
+  body_ = std::string(text_of(number)) + std::string(mine_);
+  check_meeting_file(meeting_.path);
+  check_meeting_file(path_of(meeting_.rank));
+  write_file(path_of(meeting_.rank), std::string(text_of(request_)) + body_);
   for (;;) {
     const auto all = read_body(meeting_.path, answer_);
-    const std::size_t place = static_cast<std::size_t>(meeting_.rank) * body.size();
-    const std::size_t expected = static_cast<std::size_t>(meeting_.ranks) * body.size();
-    if (all && all->size() == expected && all->compare(place, body.size(), body) == 0) {
+    const std::size_t place = static_cast<std::size_t>(meeting_.rank) * body_.size();
+    const std::size_t expected = static_cast<std::size_t>(meeting_.ranks) * body_.size();
+    if (all && all->size() == expected && all->compare(place, body_.size(), body_) == 0) {
       std::filesystem::remove(path_of(meeting_.rank));
       return parts_of(*all, sizeof number);
     }
@@ -178,11 +194,24 @@ std::vector<std::byte> Meeting::visit() {
   }
 }
 
+void Meeting::leave() const {
+  const bool visitor = meeting_.rank != 0;
+  const std::filesystem::path mine = visitor ? path_of(meeting_.rank) : meeting_.path;
+  const auto left = read_body(mine, visitor ? request_ : answer_);
+  std::error_code ignored;
+  if (left && (!visitor || *left == body_)) std::filesystem::remove(mine, ignored);
+}
+
 }  // namespace
 
 std::vector<std::byte> meet_by_files(const FileMeeting& meeting, std::span<const std::byte> mine) {
   Meeting at(meeting, mine);
-  return meeting.rank == 0 ? at.host() : at.visit();
+  try {
+    return meeting.rank == 0 ? at.host() : at.visit();
+  } catch (...) {
+    at.leave();
+    throw;
+  }
 }
 
 }  // namespace nqd::collectives

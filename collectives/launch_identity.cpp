@@ -19,22 +19,25 @@ struct Family {
   const char* size;
   const char* local_rank;
   const char* local_size;
+  const char* hosts;
   const char* required;
 };
 
 // Innermost first: mpirun may run inside a Slurm step, torchrun inside either.
 constexpr std::array kFamilies = {
     Family{"openmpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-           "OMPI_COMM_WORLD_LOCAL_SIZE", ""},
-    Family{"mpich", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", ""},
-    Family{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+           "OMPI_COMM_WORLD_LOCAL_SIZE", "", ""},
+    Family{"mpich", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "", ""},
+    Family{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "",
            "TORCHELASTIC_RUN_ID"},
     // A batch script has SLURM_PROCID too, but no step of its own.
-    Family{"slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "", "SLURM_STEP_ID"},
+    Family{"slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "",
+           "SLURM_STEP_NUM_NODES", "SLURM_STEP_ID"},
 };
 
-// What an indexed job of Kubernetes, or a script, sets.
-constexpr Family kVariablesAlone{"env", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", ""};
+// What a script sets.
+constexpr Family kVariablesAlone{"env", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+                                 "",    ""};
 
 std::optional<int> read_number(const char* variable) {
   const char* text = *variable == '\0' ? nullptr : std::getenv(variable);
@@ -56,7 +59,8 @@ std::optional<LaunchIdentity> read_family(const Family& family) {
   identity.rank = *rank;
   identity.world_size = *size;
   identity.local_rank = read_number(family.local_rank).value_or(0);
-  identity.local_size = read_number(family.local_size).value_or(1);
+  identity.several_hosts = read_number(family.local_size).value_or(*size) < *size ||
+                           read_number(family.hosts).value_or(1) > 1;
   identity.rank_source = family.rank;
   return identity;
 }
@@ -85,7 +89,11 @@ LaunchIdentity read_launch_identity(bool rendezvous) {
         "two launchers disagree: " + describe(*innermost) + ", " + describe(*found),
         "start nqd with one launcher, or unset the variables that an outer one left behind");
   }
-  if (!innermost && rendezvous) innermost = read_family(kVariablesAlone);
+  // `srun --pty` of a shell is a step of one task, in which a script may start ranks of its own.
+  const bool shell = innermost && innermost->launcher == "slurm" && innermost->world_size == 1;
+  if (rendezvous && (!innermost || shell)) {
+    if (const auto said = read_family(kVariablesAlone)) innermost = said;
+  }
   return innermost.value_or(LaunchIdentity{});
 }
 

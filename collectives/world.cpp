@@ -1,5 +1,6 @@
 #include "collectives/world.h"
 
+#include <cstdlib>
 #include <string>
 
 #include "collectives/local/local.h"
@@ -58,12 +59,18 @@ void check_backend(const std::string& backend, const LaunchIdentity& identity) {
                 "use auto, local, mpi or shm");
 }
 
+std::string describe(const char* variable) {
+  const char* value = std::getenv(variable);
+  return std::string(variable) + (value == nullptr ? " is not set" : std::string("=") + value);
+}
+
 void check_rendezvous(const std::string& backend, const LaunchIdentity& identity) {
   if (identity.launcher == "none") {
     throw_backend(identity, ExitCode::kEnvironment,
-                  "a rendezvous is for processes of a launcher, and there is none",
-                  "start it with `torchrun --no-python nqd ...` or another launcher that sets RANK "
-                  "and WORLD_SIZE, or run one process with --ranks N");
+                  "nothing says which rank of a rendezvous this process is: " + describe("RANK") +
+                      ", " + describe("WORLD_SIZE"),
+                  "set RANK from 0 to WORLD_SIZE - 1, start it with `torchrun --no-python nqd ...` "
+                  "or another launcher, or run one process with --ranks N");
   }
   if (backend == "auto" || backend == "shm") return;
   throw_backend(

@@ -34,6 +34,8 @@ struct WorldOptions {
   // fault; the process ends when it returns. For what must be written before that; it must not
   // throw.
   std::function<void(const Error&)> last_words{};
+  // Called while processes wait for each other at a rendezvous; what it throws ends the wait.
+  std::function<void()> check_stop{};
 };
 
 // What the launcher said about this process before MPI is asked, with the variable it came from.
@@ -43,11 +45,12 @@ struct LaunchIdentity {
   int rank = 0;
   int world_size = 1;
   int local_rank = 0;
-  int local_size = 1;
-  std::string rank_source;  // environment variable, or empty
+  bool several_hosts = false;  // the launcher says that its ranks are on more than one
+  std::string rank_source;     // environment variable, or empty
 };
 // Reads the environment only. RANK and WORLD_SIZE by themselves, which an environment may hold for
-// other reasons, count where the user asks for a rendezvous. Throws Error (kEnvironment, NQD3004)
+// other reasons, count where the user asks for a rendezvous, also in the shell of a Slurm step of
+// one task. Throws Error (kEnvironment, NQD3004)
 // when two launchers disagree.
 LaunchIdentity read_launch_identity(bool rendezvous = false);
 

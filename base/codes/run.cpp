@@ -86,7 +86,8 @@ constexpr std::array kTable = {
              "nqd train --backend nccl carries messages between GPUs (--device cuda). auto takes "
              "what fits. With --rendezvous file:PATH ranks meet by that file, on one host, and run "
              "on shm: RANK and WORLD_SIZE, or a launcher's own variables, say which rank a process "
-             "is."},
+             "is. PATH is one job's alone, and what is there is replaced only if an earlier "
+             "meeting left it."},
     CodeInfo{"NQD3008", "mpirun could not be started",
              "`nqd parity` runs some of its cells as processes under mpirun, and `nqd scale "
              "--launcher mpirun` all of its points. Install Open MPI or MPICH, or pass --launcher "
@@ -130,7 +131,8 @@ constexpr std::array kTable = {
     CodeInfo{"NQD4002", "a wait passed its deadline",
              "Some rank did not take part in a collective in time. Ranks whose heartbeat stands "
              "still are named first: they are stopped or their host hangs. A rank with a "
-             "heartbeat is merely late, and is named with the call that it is in."},
+             "heartbeat is merely late, and is named with the call that it is in. Or ranks that "
+             "meet by a file (--rendezvous) did not all come to it."},
     CodeInfo{"NQD4003", "writing a file failed",
              "The file system refused the bytes, most often because it is full. The file's earlier "
              "content, if any, is untouched: nqd writes a temporary file and renames it last."},
@@ -183,9 +185,10 @@ constexpr std::array kTable = {
              "`nqd scale --launcher mpirun` starts each run as processes of its own; one of them "
              "ended with a fault. The message ends with what it said. Nothing was written: a "
              "campaign is whole or absent."},
-    CodeInfo{"NQD4051", "a campaign was stopped by a signal",
+    CodeInfo{"NQD4051", "a command was stopped by a signal",
              "SIGINT or SIGTERM came while `nqd parity` or `nqd scale` was running. Its runs were "
-             "ended, its temporary files removed, and nothing was written."},
+             "ended, its temporary files removed, and nothing was written. Or SIGTERM or SIGUSR1 "
+             "came while `nqd train --rendezvous` waited for other ranks, before the first step."},
     CodeInfo{"NQD4060", "a call into CUDA failed",
              "The message names the call, the runtime's error, the rank, the device and the line. "
              "The process can go on using the device."},

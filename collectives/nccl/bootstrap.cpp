@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "collectives/host_map.h"
+#include "collectives/meeting_place.h"
 
 namespace nqd::collectives {
 namespace {
@@ -203,6 +204,7 @@ std::unique_ptr<NcclCommunicator> open_nccl(const FileMeeting& meeting, DeviceAp
                                             NcclApi& nccl, const NcclOptions& options) {
   NcclSession::Place place;
   place.rank = meeting.rank;
+  const MeetingLock lock(meeting);
   const Gather gather = [&](std::span<const std::byte> bytes) {
     return meet_by_files(meeting, bytes);
   };

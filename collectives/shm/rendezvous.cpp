@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "collectives/file_meeting.h"
 #include "collectives/liveness/watchdog.h"
+#include "collectives/meeting_place.h"
 #include "collectives/point_to_point.h"
 #include "collectives/shm/process_transport.h"
 #include "collectives/shm/shm_transport.h"
@@ -35,6 +36,18 @@ struct Arrival {
   Segment::Address control;
 };
 
+// And to the second: whether it is on rank 0's board. `obstacle` counts of rank 0 alone.
+struct Report {
+  std::uint8_t attached = 0;
+  std::uint8_t contested = 0;
+  std::array<char, 1022> obstacle{};
+};
+
+template <std::size_t N>
+void put(std::array<char, N>& field, const std::string& text) {
+  std::memcpy(field.data(), text.data(), std::min(text.size(), N - 1));
+}
+
 std::filesystem::path path_of(const std::string& rendezvous) {
   if (rendezvous.starts_with(kScheme) && rendezvous.size() > kScheme.size()) {
     return rendezvous.substr(kScheme.size());
@@ -46,8 +59,8 @@ std::filesystem::path path_of(const std::string& rendezvous) {
 // What tells this job from others at the same path, as far as its launcher says.
 std::string job_of(const LaunchIdentity& identity) {
   std::string job = identity.launcher;
-  for (const char* variable :
-       {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "SLURM_JOB_ID", "SLURM_STEP_ID"}) {
+  for (const char* variable : {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "SLURM_JOB_ID",
+                               "SLURM_STEP_ID", "MASTER_ADDR", "MASTER_PORT"}) {
     const char* value = std::getenv(variable);
     job += std::string(" ") + (value == nullptr ? "-" : value);
   }
@@ -73,6 +86,10 @@ class Session {
     meeting_.host = read_host_info().hostname;
     meeting_.local_rank = identity.local_rank;
     meeting_.deadline = options.deadline;
+    meeting_.check_stop = options.check_stop;
+    if (identity.several_hosts) {
+      refuse(identity, identity.launcher + " started the ranks on several hosts");
+    }
     std::vector<std::string> hosts = meet();
     watchdog_ =
         std::make_unique<Watchdog>(std::move(board_), static_cast<std::uint32_t>(identity.rank),
@@ -97,55 +114,77 @@ class Session {
   }
 
  private:
-  std::vector<std::byte> exchange(const char* place, std::span<const std::byte> mine) {
-    meeting_.run = place + job_of(identity_);
-    return meet_by_files(meeting_, mine);
+  // Every rank's `mine`, in the meeting of that name.
+  template <typename T>
+  std::vector<T> exchange(const std::string& name, const T& mine) {
+    meeting_.run = name + " " + job_of(identity_);
+    const auto bytes = meet_by_files(meeting_, std::as_bytes(std::span(&mine, 1)));
+    std::vector<T> all(static_cast<std::size_t>(identity_.world_size));
+    std::memcpy(all.data(), bytes.data(), bytes.size());
+    return all;
   }
 
   // Fills board_ and control_; the host of every rank.
   std::vector<std::string> meet() {
     const auto ranks = static_cast<std::uint32_t>(identity_.world_size);
+    meeting_.run = job_of(identity_);
+    const MeetingLock lock(meeting_);
     Arrival mine;
-    std::memcpy(mine.host.data(), meeting_.host.data(),
-                std::min(meeting_.host.size(), mine.host.size() - 1));
+    put(mine.host, meeting_.host);
     if (identity_.rank == 0) {
       board_ = Board::create(ranks, ranks);
       control_ = Segment::create(ProcessTransport::control_bytes(identity_.world_size));
       mine.board = board_->address();
       mine.control = control_->address();
     }
-    const auto bytes = exchange("1 ", std::as_bytes(std::span(&mine, 1)));
-    std::vector<Arrival> all(ranks);
-    std::memcpy(all.data(), bytes.data(), bytes.size());
-    std::vector<std::string> hosts;
-    for (const Arrival& one : all) hosts.emplace_back(one.host.data());
-    check_one_host(hosts);
-    if (identity_.rank != 0) {
+    const std::vector<Arrival> all = exchange("1", mine);
+    // Others' may be of an earlier run: only rank 0 waits until each rank has come itself.
+    if (identity_.rank != 0 && all[0].host == mine.host) {
       board_ = Board::attach(all[0].board);
       control_ = Segment::attach(all[0].control);
     }
-    const std::byte attached{board_ && control_ ? std::uint8_t{1} : std::uint8_t{0}};
-    if (attached == std::byte{1}) {
+    Report report;
+    report.attached = board_ && control_ ? 1 : 0;
+    report.contested = lock.contested() ? 1 : 0;
+    if (identity_.rank == 0) put(report.obstacle, several_hosts(all));
+    if (report.attached == 1) {
       board_->enter(static_cast<std::uint32_t>(identity_.rank), identity_.rank);
     }
-    const auto answers = exchange("2 ", std::span(&attached, 1));
-    if (std::find(answers.begin(), answers.end(), std::byte{0}) != answers.end()) {
-      refuse(identity_,
-             "the ranks of host " + hosts[0] +
-                 " do not share memory (containers that do not see each other's processes)");
-    }
+    // Rank 0's number: what another rank 0 has at this path, now or later, is no answer.
+    judge(exchange("2 " + std::to_string(all[0].board.nonce), report), all[0].host.data());
     board_->close_descriptor();
     control_->close_descriptor();
-    return hosts;
+    return std::vector<std::string>(ranks, all[0].host.data());
   }
 
-  void check_one_host(const std::vector<std::string>& hosts) const {
-    const std::set<std::string> distinct(hosts.begin(), hosts.end());
-    if (distinct.size() == 1) return;
+  // Throws on all ranks what the reports say against this world.
+  void judge(const std::vector<Report>& reports, const std::string& host) const {
+    for (std::size_t rank = 0; rank < reports.size(); ++rank) {
+      if (reports[rank].contested == 0) continue;
+      Error error(ExitCode::kEnvironment, "NQD3007",
+                  "two processes came as rank " + std::to_string(rank) + " to " +
+                      meeting_.path.string() + ": ranks of two jobs may have met",
+                  "give every job a rendezvous of its own");
+      error.set_quiet(identity_.rank != 0);
+      throw error;
+    }
+    if (reports[0].obstacle[0] != '\0') refuse(identity_, reports[0].obstacle.data());
+    if (std::any_of(reports.begin(), reports.end(),
+                    [](const Report& report) { return report.attached == 0; })) {
+      refuse(identity_,
+             "the ranks of host " + host +
+                 " do not share memory (containers that do not see each other's processes)");
+    }
+  }
+
+  // What is wrong with the ranks' hosts; nothing where they are one.
+  static std::string several_hosts(const std::vector<Arrival>& all) {
+    std::set<std::string> distinct;
+    for (const Arrival& one : all) distinct.insert(one.host.data());
+    if (distinct.size() == 1) return "";
     std::string names;
     for (const std::string& host : distinct) names += (names.empty() ? "" : ", ") + host;
-    refuse(identity_,
-           "the ranks are on " + std::to_string(distinct.size()) + " hosts (" + names + ")");
+    return "the ranks are on " + std::to_string(distinct.size()) + " hosts (" + names + ")";
   }
 
   // Returns when every rank's body has ended, however long that takes while its heart beats.

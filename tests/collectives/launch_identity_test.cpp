@@ -5,6 +5,7 @@
 #include <string>
 
 #include "collectives/world.h"
+#include "tests/temporary_folder.h"
 
 namespace nqd::collectives {
 namespace {
@@ -18,7 +19,7 @@ class Environment {
           "OMPI_COMM_WORLD_LOCAL_SIZE", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID",
           "MPI_LOCALNRANKS", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
           "TORCHELASTIC_RUN_ID", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID",
-          "SLURM_STEP_ID"}) {
+          "SLURM_STEP_ID", "SLURM_STEP_NUM_NODES"}) {
       if (const char* old = std::getenv(name)) saved_[name] = old;
       ::unsetenv(name);
       names_.push_back(name);
@@ -54,7 +55,7 @@ TEST_CASE("each launcher alone") {
     CHECK(identity.rank == 3);
     CHECK(identity.world_size == 8);
     CHECK(identity.local_rank == 1);
-    CHECK(identity.local_size == 2);
+    CHECK(identity.several_hosts);
     CHECK(identity.rank_source == "OMPI_COMM_WORLD_RANK");
   }
   {
@@ -142,6 +143,37 @@ TEST_CASE("RANK and WORLD_SIZE alone count where a rendezvous is asked for") {
   CHECK(read_launch_identity(true).launcher == "torchrun");
 }
 
+TEST_CASE("a rendezvous in the shell of a Slurm step of one takes the script's ranks") {
+  const Environment environment({{"SLURM_PROCID", "0"},
+                                 {"SLURM_STEP_NUM_TASKS", "1"},
+                                 {"SLURM_STEP_ID", "0"},
+                                 {"RANK", "1"},
+                                 {"WORLD_SIZE", "2"}});
+  CHECK(read_launch_identity().launcher == "slurm");
+  CHECK(read_launch_identity(true).launcher == "env");
+  CHECK(read_launch_identity(true).rank == 1);
+  ::setenv("SLURM_STEP_NUM_TASKS", "2", 1);
+  CHECK(read_launch_identity(true).launcher == "slurm");
+}
+
+TEST_CASE("a launcher may say that its ranks are on several hosts") {
+  std::map<std::string, std::string> words = {{"RANK", "0"}, {"WORLD_SIZE", "4"}};
+  const auto several = [&] {
+    const Environment environment(words);
+    return read_launch_identity(true).several_hosts;
+  };
+  CHECK(!several());
+  words["LOCAL_WORLD_SIZE"] = "4";
+  CHECK(!several());
+  words["LOCAL_WORLD_SIZE"] = "2";
+  CHECK(several());
+  words = {{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_STEP_ID", "0"}};
+  words["SLURM_STEP_NUM_NODES"] = "1";
+  CHECK(!several());
+  words["SLURM_STEP_NUM_NODES"] = "2";
+  CHECK(several());
+}
+
 WorldOptions meeting_at(const std::string& rendezvous, const std::string& backend = "auto") {
   WorldOptions options;
   options.backend = backend;
@@ -158,7 +190,8 @@ TEST_CASE("a rendezvous that cannot be is refused before anybody waits") {
     }
     return std::string("it ran");
   };
-  const std::string nowhere = "file:/tmp/nowhere";
+  const testing::TemporaryFolder folder;
+  const std::string nowhere = "file:" + (folder / "nowhere").string();
   {
     const Environment environment({});
     CHECK(code_of(meeting_at(nowhere)) == "NQD3007 3");
@@ -174,8 +207,10 @@ TEST_CASE("a rendezvous that cannot be is refused before anybody waits") {
 
 TEST_CASE("a world of one needs nobody to meet") {
   const Environment environment({{"RANK", "0"}, {"WORLD_SIZE", "1"}});
+  const testing::TemporaryFolder folder;
   int ranks = 0;
-  run_world(meeting_at("file:/tmp/nowhere"), [&](Communicator& world) { ranks = world.size(); });
+  run_world(meeting_at("file:" + (folder / "nobody").string()),
+            [&](Communicator& world) { ranks = world.size(); });
   CHECK(ranks == 1);
 }
 

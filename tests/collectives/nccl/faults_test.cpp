@@ -4,6 +4,8 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -207,8 +209,8 @@ TEST_CASE("a lost device is told with the rank and the call") {
 TEST_CASE("ranks meet by files, whatever an earlier run has left") {
   const testing::TemporaryFolder folder;
   const std::string path = folder / "meeting";
-  write_file(path, "left by an earlier run");
-  write_file(path + ".2", "and so is this");
+  write_file(path, "nqdmeet of an earlier run");
+  write_file(path + ".2", "nqdmeet too");
   emulated::Device device(3);
   emulated::Nccl nccl;
   for (int round = 0; round < 2; ++round) {
@@ -217,7 +219,7 @@ TEST_CASE("ranks meet by files, whatever an earlier run has left") {
       ranks.emplace_back([&, rank] {
         // A request of the last attempt is answered first, then the one that replaces it.
         if (rank == 1) std::this_thread::sleep_for(50ms);
-        FileMeeting meeting{path, "job 7", rank, 3, "here", rank, 20s};
+        FileMeeting meeting{path, "job 7", rank, 3, "here", rank, 20s, {}};
         const std::array<std::byte, 2> mine = {std::byte(rank), std::byte(round)};
         const auto all = meet_by_files(meeting, mine);
         CHECK(all == std::vector{std::byte{0}, std::byte(round), std::byte{1}, std::byte(round),
@@ -237,20 +239,33 @@ TEST_CASE("an answer of an earlier run is not taken") {
   const testing::TemporaryFolder folder;
   const std::string path = folder / "meeting";
   const std::array<std::byte, 1> mine{};
-  const auto meet = [&](int rank) {
+  const auto meet = [&](int rank, const std::function<void()>& meanwhile = {}) {
     try {
-      meet_by_files({path, "a", rank, 2, "h", rank, 60ms}, mine);
-    } catch (const TimeoutError& timeout) {
-      CHECK(timeout.waiting_for() == std::vector<int>{1 - rank});
+      meet_by_files({path, "a", rank, 2, "h", rank, 60ms, meanwhile}, mine);
+    } catch (const Error& timeout) {
+      CHECK(timeout.code() == "NQD4002");
+      CHECK(contains(timeout.hint(), "--rendezvous"));
       return std::string(timeout.what());
     }
     return std::string("met");
   };
-  // Rank 1 gives up, rank 0 answers what it has left, and gives up waiting for it.
-  CHECK(!contains(meet(1), "of another run"));
-  CHECK(contains(meet(0), "for rank 1"));
-  CHECK(std::filesystem::exists(path));
+  const auto keep = [&](const std::string& from, const std::string& to) {
+    return [=] {
+      const auto always = std::filesystem::copy_options::overwrite_existing;
+      if (std::filesystem::exists(from)) std::filesystem::copy_file(from, to, always);
+    };
+  };
+  // Rank 1 gives up, rank 0 answers what a killed one would leave, and gives up waiting for it.
+  const std::string request = folder / "request";
+  const std::string answer = folder / "answer";
+  CHECK(!contains(meet(1, keep(path + ".1", request)), "of another run"));
+  CHECK(!std::filesystem::exists(path + ".1"));
+  std::filesystem::rename(request, path + ".1");
+  CHECK(contains(meet(0, keep(path, answer)), "for rank 1"));
+  CHECK(!std::filesystem::exists(path));
+  std::filesystem::rename(answer, path);
   CHECK(contains(meet(1), "of another run"));
+  CHECK(std::filesystem::exists(path));
 }
 
 }  // namespace

@@ -152,21 +152,26 @@ class Session {
     }
     // Rank 0's number: what another rank 0 has at this path, now or later, is no answer.
     judge(exchange("2 " + std::to_string(all[0].board.nonce), report), all[0].host.data());
+    // One that came since the report: the others see that this rank is lost.
+    if (lock.contested()) throw_contested(identity_.rank);
     board_->close_descriptor();
     control_->close_descriptor();
     return std::vector<std::string>(ranks, all[0].host.data());
   }
 
+  [[noreturn]] void throw_contested(int rank) const {
+    Error error(ExitCode::kEnvironment, "NQD3007",
+                "two processes came as rank " + std::to_string(rank) + " to " +
+                    meeting_.path.string() + ": ranks of two jobs may have met",
+                "give every job a rendezvous of its own");
+    error.set_quiet(identity_.rank != 0 && identity_.rank != rank);
+    throw error;
+  }
+
   // Throws on all ranks what the reports say against this world.
   void judge(const std::vector<Report>& reports, const std::string& host) const {
     for (std::size_t rank = 0; rank < reports.size(); ++rank) {
-      if (reports[rank].contested == 0) continue;
-      Error error(ExitCode::kEnvironment, "NQD3007",
-                  "two processes came as rank " + std::to_string(rank) + " to " +
-                      meeting_.path.string() + ": ranks of two jobs may have met",
-                  "give every job a rendezvous of its own");
-      error.set_quiet(identity_.rank != 0);
-      throw error;
+      if (reports[rank].contested != 0) throw_contested(static_cast<int>(rank));
     }
     if (reports[0].obstacle[0] != '\0') refuse(identity_, reports[0].obstacle.data());
     if (std::any_of(reports.begin(), reports.end(),

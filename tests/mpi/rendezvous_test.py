@@ -58,10 +58,6 @@ class Rendezvous(unittest.TestCase):
         """Starts a rank of a world that only meets."""
         return self.start(rank, ranks, ARGS.faults, "return", deadline_ms, ranks, self.meeting, **how)
 
-    def train(self, rank, rendezvous, more=None):
-        return self.start(rank, 2, ARGS.nqd, "train", ARGS.config, "--output-dir", self.folder / f"out.{rank}",
-                          "--rendezvous", rendezvous, more=more)
-
     def end(self, process, code, *said):
         _, err = process.communicate(timeout=LIMIT_S)
         self.assertEqual(code, process.returncode, err)
@@ -178,28 +174,14 @@ class Rendezvous(unittest.TestCase):
         for rank in range(2):
             self.end(self.meet(rank, 2), 2, "NQD2002", "missing")
 
-    def test_a_request_to_stop_ends_the_wait(self):
-        started = [self.train(0, self.meeting)]
-        self.wait_for("meeting.lock")
-        started.append(self.train(1, f"file:{self.folder / 'other'}"))
-        self.wait_for("other.1")
-        for process in started:
-            process.send_signal(signal.SIGTERM)
-        for process in started:
-            self.end(process, 4, "NQD4051")
-        self.assertEqual([], [name for name in self.left() if not name.startswith("out")])
-
     def test_what_is_said_of_the_rank_must_be_possible(self):
-        self.end(self.train(2, self.meeting), 3, "NQD3007", "RANK=2, WORLD_SIZE=2")
-        self.end(self.train(0, self.meeting, {"RANK": None}), 3, "NQD3007", "RANK is not set")
-        self.end(self.train(0, ""), 2, "--rendezvous")
+        self.end(self.meet(2, 2), 3, "NQD3007", "RANK=2, WORLD_SIZE=2")
+        self.end(self.meet(0, 2, more={"RANK": None}), 3, "NQD3007", "RANK is not set")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--cases", required=True)
     parser.add_argument("--faults", required=True)
-    parser.add_argument("--nqd", required=True)
-    parser.add_argument("--config", required=True)
     ARGS, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0], *rest])

@@ -219,7 +219,9 @@ std::vector<std::array<std::int32_t, 2>> NcclCommunicator::exchange(
     const CollectiveCall gather{
         Collective::kAllGather, {slot, sizeof(Pair)}, {there, bytes}, DType::kUInt8};
     put_call(*session_, gather, stream, stage);
-    session_->settle(stage);
+  }).wait();
+  // Not before: a copy to memory that is not pinned holds the host until the ranks have come.
+  on_stream(stage, [&](DeviceStream stream) {
     device.copy(reinterpret_cast<std::byte*>(all.data()), there, bytes, stream);
   }).wait();
   return all;

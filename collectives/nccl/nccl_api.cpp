@@ -52,7 +52,7 @@ ncclRedOp_t nccl_op(ReduceOp op) {
   return ncclSum;
 }
 
-// NCCL copies the name.
+// NCCL keeps the pointer to the name, for profilers: the caller keeps the options.
 ncclConfig_t config_of(const NcclCommOptions& options) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = options.blocking ? 1 : 0;

@@ -35,7 +35,7 @@ struct NcclUniqueId {
 
 struct NcclCommOptions {
   bool blocking = false;
-  std::string name;    // in NCCL's own log
+  std::string name;    // in NCCL's own log; must stay as long as the communicator
   int max_blocks = 0;  // thread blocks of a call (maxCTAs); 0: NCCL's choice
 };
 

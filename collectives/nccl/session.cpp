@@ -89,8 +89,9 @@ void NcclSession::end() {
   nccl_.destroy(std::exchange(handle_, nullptr));
 }
 
-NcclCommOptions NcclSession::comm_options(bool blocking) const {
-  return {blocking, "nqd " + place_.group, options_.max_blocks};
+const NcclCommOptions& NcclSession::comm_options(bool blocking) {
+  comm_options_ = {blocking, "nqd " + place_.group, options_.max_blocks};
+  return comm_options_;
 }
 
 void NcclSession::start(const NcclUniqueId& id) {

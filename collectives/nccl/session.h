@@ -111,7 +111,7 @@ class NcclSession {
   void abandon() noexcept;
 
  private:
-  NcclCommOptions comm_options(bool blocking) const;
+  const NcclCommOptions& comm_options(bool blocking);
   void join();  // the sessions of the rank, once NCCL is up
   void end();   // when all that is on the stream is complete
   template <typename Done>
@@ -136,7 +136,8 @@ class NcclSession {
   NcclApi& nccl_;
   Place place_;
   NcclOptions options_;
-  const int exceptions_;  // on their way when it began
+  const int exceptions_;          // on their way when it began
+  NcclCommOptions comm_options_;  // before what refers to its name
   NcclHandle handle_ = nullptr;
   std::exception_ptr broken_;
   OwnedStream stream_;

@@ -145,9 +145,11 @@ Key key_of(const FixedProduct& p, const GemmEpilogue& e) {
           number(alignment_of(e.addend))};
 }
 
-// What the library asks of the matrix beside a GELU (cublasLt.h, EPILOGUE_AUX_LD).
-bool takes_aux(const GemmEpilogue& e) {
-  return e.aux == nullptr || (e.aux_stride % 8 == 0 && alignment_of(e.aux) >= 16);
+// What the library asks of the matrix beside a GELU (cublasLt.h, EPILOGUE_AUX_LD). The preferences
+// that algorithms are chosen by do not name the vector, which some read 16 bytes at a time.
+bool takes_operands(const GemmEpilogue& e) {
+  return (e.aux == nullptr || (e.aux_stride % 8 == 0 && alignment_of(e.aux) >= 16)) &&
+         (e.vector == nullptr || alignment_of(e.vector) >= 16);
 }
 
 }  // namespace
@@ -290,15 +292,15 @@ void CudaGemm::run(StreamHandle stream, const FixedProduct& product, const GemmE
   if (try_run(stream, product, epilogue)) return;
   const std::string shape = std::to_string(product.m) + " x " + std::to_string(product.n) + " x " +
                             std::to_string(product.k);
-  check_lt(takes_aux(epilogue) ? state_->choice_of(product, epilogue).status
-                               : CUBLAS_STATUS_NOT_SUPPORTED,
+  check_lt(takes_operands(epilogue) ? state_->choice_of(product, epilogue).status
+                                    : CUBLAS_STATUS_NOT_SUPPORTED,
            "cublasLtMatmulAlgoGetHeuristic for " + shape);
 }
 
 bool CudaGemm::try_run(StreamHandle stream, const FixedProduct& product,
                        const GemmEpilogue& epilogue) {
   if (product.m == 0 || product.n == 0) return true;
-  if (!takes_aux(epilogue)) return false;
+  if (!takes_operands(epilogue)) return false;
   State::Choice& choice = state_->choice_of(product, epilogue);
   if (choice.status != CUBLAS_STATUS_SUCCESS) return false;
   state_->run(stream, choice, product, epilogue);

@@ -133,7 +133,7 @@ std::unique_ptr<Products> GpuDevice::make_products(const SliceShare& share, floa
 
 void GpuDevice::attach(MessageHooks hooks) {
   look_ = std::move(hooks.look);
-  blocks_.lend(std::move(hooks.allocate), std::move(hooks.release));
+  blocks_.lend(std::move(hooks.allocate), std::move(hooks.release), [this] { wait_for_stream(); });
 }
 
 void GpuDevice::wait_for_stream() {
@@ -150,6 +150,9 @@ void GpuDevice::upload(void* to, const void* from, std::size_t bytes) {
 void GpuDevice::download(void* to, const void* from, std::size_t bytes) {
   refuse_while_recording();
   const CountedWait wait(waited_s_);
+  // First: a copy to memory that is not pinned holds the host in the driver, where it cannot look
+  // at lost ranks, until what is before it is done.
+  if (look_) wait_for_stream();
   if (bytes > 0) copy_async(compute_.handle(), to, from, bytes);
   wait_for_stream();
 }

@@ -20,11 +20,13 @@ class LentMemory final : public MemorySource {
 
   explicit LentMemory(MemorySource& own) : own_(own) {}
 
-  // Both must work as long as it has blocks.
+  // Both must work as long as it has blocks. `settle`: MemorySource's, since release() of lent
+  // memory takes it from under what the device still does, which cudaFree waits for.
   void lend(std::function<std::byte*(std::size_t)> allocate,
-            std::function<void(std::byte*)> release) {
+            std::function<void(std::byte*)> release, std::function<void()> settle) {
     allocate_ = std::move(allocate);
     release_ = std::move(release);
+    settle_ = std::move(settle);
   }
 
   std::byte* allocate(std::size_t bytes) override {
@@ -36,6 +38,9 @@ class LentMemory final : public MemorySource {
   void release(std::byte* block) override {
     lent_.erase(block) > 0 ? release_(block) : own_.release(block);
   }
+  void settle() override {
+    if (!lent_.empty()) settle_();
+  }
   std::size_t free_bytes() override { return own_.free_bytes(); }
   std::size_t total_bytes() override { return own_.total_bytes(); }
 
@@ -43,6 +48,7 @@ class LentMemory final : public MemorySource {
   MemorySource& own_;
   std::function<std::byte*(std::size_t)> allocate_;
   std::function<void(std::byte*)> release_;
+  std::function<void()> settle_;
   std::set<std::byte*> lent_;
 };
 

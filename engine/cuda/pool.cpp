@@ -45,6 +45,7 @@ DevicePool::Block DevicePool::take(std::size_t needed) {
   std::byte* data = source_.allocate(needed);
   if (data == nullptr && !kept_.empty()) {
     // What is kept is in pieces of other sizes: given back, it may serve as one.
+    source_.settle();
     trim_locked();
     data = source_.allocate(needed);
   }

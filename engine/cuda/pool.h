@@ -19,6 +19,9 @@ class MemorySource {
   // A block aligned to 256 bytes or more; null when there is none of that size.
   virtual std::byte* allocate(std::size_t bytes) = 0;
   virtual void release(std::byte* block) = 0;
+  // Returns when the device is done with blocks that were given back to the pool: asked before they
+  // are released for want of memory, by sources whose release() does not wait itself.
+  virtual void settle() {}
   // Bytes that are free, for the message of an allocation that failed.
   virtual std::size_t free_bytes() = 0;
   virtual std::size_t total_bytes() = 0;

@@ -102,8 +102,9 @@ void prepare_driver(const planner::Config& config) {
   // this rank waits for. The driver's usual number is 8.
   ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   // A kernel that is loaded when it is first launched may wait for all that runs on the device,
-  // also for a message to a stage that waits for what the kernel computes.
-  if (config.parallel.pp > 1) ::setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+  // also for a message whose other rank, a thread of this process, waits for the loader's lock or
+  // for what the kernel computes.
+  ::setenv("CUDA_MODULE_LOADING", "EAGER", 0);
 }
 
 void require_nccl(const planner::Config& config) {

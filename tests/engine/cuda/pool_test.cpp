@@ -129,12 +129,13 @@ TEST_CASE("large blocks are the communicators' as far as they have any") {
   HostSource own(64 * kMiB);
   HostSource lender(4 * kMiB);
   LentMemory source(own);
+  int settled = 0;
   {
     DevicePool pool(source, nullptr);
     const DeviceBuffer before = pool.allocate(MemoryTag::kWorkspace, 3 * kMiB);
     CHECK(own.allocations == 1);
     source.lend([&](std::size_t bytes) { return lender.allocate(bytes); },
-                [&](std::byte* block) { lender.release(block); });
+                [&](std::byte* block) { lender.release(block); }, [&] { ++settled; });
     const DeviceBuffer small = pool.allocate(MemoryTag::kWeights, 1000);
     CHECK(own.allocations == 2);
     const DeviceBuffer large = pool.allocate(MemoryTag::kWeights, 3 * kMiB);
@@ -143,6 +144,10 @@ TEST_CASE("large blocks are the communicators' as far as they have any") {
     const DeviceBuffer more = pool.allocate(MemoryTag::kWeights, 3 * kMiB);
     CHECK(lender.allocations == 1);
     CHECK(own.allocations == 3);
+    CHECK(settled == 0);
+    { const DeviceBuffer given_back = pool.allocate(MemoryTag::kWeights, 1 * kMiB); }
+    CHECK_THROWS_AS(pool.allocate(MemoryTag::kWeights, 100 * kMiB), Error);
+    CHECK(settled == 1);  // before what was kept was released
   }
   CHECK(lender.free_bytes() == 4 * kMiB);
   CHECK(own.free_bytes() == 64 * kMiB);

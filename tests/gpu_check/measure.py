@@ -127,8 +127,17 @@ class Throughput:
         count, seconds = steps_of(evidence)
         return count / seconds
 
-    def pytorch(self, model, turn, found):
-        if turn == 0:
+    def settle(self, model, found):
+        """Until PyTorch has loaded what it was told to: it would share the device with what is timed."""
+        if self.torch.why or self.asked != model.name:
+            return
+        try:
+            found["torch"] = self.torch.hear(self.box.left() / 2)
+        except peers.Unavailable as why:
+            found["why"]["PyTorch"] = str(why)
+
+    def pytorch(self, model, _, found):
+        if "torch" not in found:
             self.prefetch(model)
             found["torch"] = self.torch.hear(self.box.left())
         self.torch.tell(steps=STEPS)
@@ -145,6 +154,7 @@ class Throughput:
     def run(self, model):
         """What was measured of the model: rates by trainer, a figure a round, and why some have none."""
         found = {"tokens_per_s": {}, "why": {}, "batch": model.batch, "sequence": model.sequence, "vocab": model.vocab}
+        self.settle(model, found)
         trainers = {"nqd": self.nqd, "PyTorch": self.pytorch, "llm.c": self.llm_c}
         for turn in range(model.rounds):
             for name, trainer in trainers.items():

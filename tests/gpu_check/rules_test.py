@@ -132,6 +132,29 @@ class Budgets(unittest.TestCase):
             self.assertEqual({(one.result, one.seen) for one in found}, {("skipped", boxes.NO_TIME)})
             self.assertFalse((box.output / "runs").exists())
 
+    def test_nothing_is_timed_while_pytorch_still_loads(self):
+        order = []
+
+        class Torch:
+            why = ""
+
+            def tell(self, **command):
+                order.extend(command)
+
+            def hear(self, _):
+                order.append("heard")
+                return {"tokens_per_s": 1.0}
+
+        with tempfile.TemporaryDirectory() as folder:
+            box = new_box(folder, budget=100)
+            box.open_section(1.0)
+            runs = measure.Throughput(box, Torch(), (None, "no llm.c"))
+            runs.nqd = lambda *_: order.append("nqd") or 1.0
+            model = measure.models(box)[0]
+            runs.prefetch(model)
+            runs.run(model)
+        self.assertEqual(order[:5], ["load", "heard", "nqd", "steps", "heard"])
+
     def test_a_program_that_takes_too_long_or_is_not_there_is_named(self):
         with tempfile.TemporaryDirectory() as folder:
             box = new_box(folder)

@@ -111,7 +111,7 @@ def of_prediction(prediction):
 
 
 def of_audits(audits):
-    """Persistent, communicated and peak bytes of every run that trained: exact rows of exact rows."""
+    """Persistent, communicated and peak bytes of every run of `parity`: exact rows of exact rows."""
     rows, exact = audits.get("rows", 0), audits.get("ok", 0)
     yield at_least("audit: share of the exact rows that agree to the byte", exact / rows if rows else None, 1.0,
                    "nothing was trained")
